@@ -15,6 +15,7 @@ import numpy as np
 from ...compiled import allocating
 from ...events.event import Event
 from ...events.state import SystemState
+from ...predict.fallback import LEVELS
 from .nearest import Orders, mean_of_last, neighbour_orders, normalised, planned
 from .store import Batches, Store
 
@@ -66,31 +67,27 @@ def minimise(
     kinds = np.array([g.kind for g in genes])
     met: dict[bytes, float] = {}
 
-    def scored(genomes: np.ndarray) -> np.ndarray:
-        for genome in genomes:
-            key = genome.tobytes()
+    def ranked(genomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the genomes and their fitness, best first."""
+        keys = [genome.tobytes() for genome in genomes]
+        for key, genome in zip(keys, genomes):
             if key not in met:
                 met[key] = float(fitness(genome))
-        return np.array([met[genome.tobytes()] for genome in genomes])
+        value = np.array([met[key] for key in keys])
+        order = np.argsort(value, kind="stable")
+        return genomes[order], value[order]
 
     now = _random(kinds, low, high, population, rng)
     if start is not None:
         now[: len(start)] = start[:population]
-    value = scored(now)
-    best, idle = float(value.min()), 0
+    now, value = ranked(now)
+    keep, idle = min(ELITE, population), 0
     for _ in range(generations - 1):
         if 0 < patience <= idle:
             break
-        order = np.argsort(value, kind="stable")
-        now, value = now[order], value[order]
-        children = _children(now, value, kinds, low, high, rng)
-        keep = min(ELITE, population)
-        now = np.concatenate([now[:keep], children[: population - keep]])
-        value = np.concatenate([value[:keep], scored(now[keep:])])
-        idle = 0 if float(value.min()) < best else idle + 1
-        best = min(best, float(value.min()))
-    order = np.argsort(value, kind="stable")
-    now, value = now[order], value[order]
+        best, children = value[0], _children(now, value, kinds, low, high, rng)
+        now, value = ranked(np.concatenate([now[:keep], children[: population - keep]]))
+        idle = 0 if value[0] < best else idle + 1
     return Evolved(now[0].copy(), float(value[0]), now, len(met))
 
 
@@ -203,7 +200,6 @@ USER = 0b0001
 TEMPLATES = tuple(range(16))
 INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
 """Columns that replace a template's column if the log does not have that column."""
-EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
 
 
@@ -290,6 +286,8 @@ class BatchMethod:
     first: int = field(default=200, kw_only=True)
     patience: int = field(default=0, kw_only=True)
 
+    levels: ClassVar[tuple[float, ...]] = LEVELS
+    either: ClassVar[tuple[tuple[str, str], ...]] = tuple(INSTEAD.items())
     nominals: ClassVar[tuple[str, ...]] = NOMINALS
     numbers: ClassVar[tuple[str, ...]] = NUMBERS
     least_generations: ClassVar[int] = 1
@@ -314,16 +312,20 @@ class BatchMethod:
         due = self.batches.due(self.store.submitted)
         if due > self.batch:
             self.batch = due
-            self.store.forget(self.batches.history(due)[0])
+            self.store.forget(self.batches.windows(due)[0])
             self.renew(now)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
         raise NotImplementedError
 
+    def history(self) -> np.ndarray:
+        """Return the numbers (n, columns) of the requests in the batch's HistSet."""
+        return self.store.window(*self.batches.windows(self.batch)[:2])["values"]
+
     def training(self) -> dict[str, np.ndarray]:
         """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
-        window = self.store.window(*self.batches.training(self.batch))
+        window = self.store.window(*self.batches.windows(self.batch)[1:])
         known = ~np.isnan(window["run"])
         jobs = {name: column[known] for name, column in window.items()}
         return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
@@ -362,7 +364,7 @@ class BatchMethod:
 
     def note(self, now: float, evaluations: int, **found: Any) -> None:
         """Record the result and the cost of a search."""
-        first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
+        first = {"now": now, "batch": self.batch, "first_job": self.batches.windows(self.batch)[2]}
         self.trained.append({**first, **found, "evaluations": evaluations})
 
 

@@ -14,8 +14,18 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, Trial, fields_of
-from .nearest import LOCAL_MODELS, local_estimate, mean_and_std, mean_of_last, nearest, normal, planned, scaling
+from .genetic import INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, Trial, fields_of
+from .nearest import (
+    LOCAL_MODELS,
+    local_estimate,
+    mean_and_std,
+    mean_of_last,
+    nearest,
+    normal,
+    normalised,
+    planned,
+    scaling,
+)
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
@@ -72,11 +82,12 @@ class KnnGa(RangedMethod):
     Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
     finished jobs of the TrainingSet. A genome's predictions use only jobs that had finished at the predicted job's
     submission. Jobs submitted before the HistSet are ignored. Before the first training the template is {user} and K is
-    5. Departures from the paper: the genetic operators are ours (see `genetic`), because the paper does not describe
-      them; with a
-    regression as `local_model`, the parameters are still searched with the mean. Quantiles are order statistics of the
-    neighbours. A prediction costs O(N). A refit costs one sort of neighbours per template and distinct request, then
-    about t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
+    5. A prediction costs O(N). A refit costs one sort of neighbours per template and distinct request, then about
+    t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
+
+    Departures from the paper: the genetic operators are ours (see `genetic`), because the paper does not describe them.
+    With a regression as `local_model`, the parameters are still searched with the mean. Quantiles are order statistics
+    of the neighbours' run times.
 
     References
     ----------
@@ -94,9 +105,7 @@ class KnnGa(RangedMethod):
     150.0
     """
 
-    levels = LEVELS
     uses = (*NOMINALS, *INSTEAD.values(), *NUMBERS)
-    either = EITHER
 
     least_generations = 0
 
@@ -127,8 +136,7 @@ class KnnGa(RangedMethod):
                 basis, used, grounds = f"{len(near)} nearest, {words}", run[near], kind
                 mean, std = mean_and_std(run, near)
                 if self.local_model != "mean":
-                    rows = finished[1][near].tolist()
-                    table = np.array([[normal(v, a, b) for v, a, b in zip(row, low, span)] for row in rows])
+                    table = normalised(finished[1][near], low, span)
                     mean = local_estimate(self.local_model, table, used, query)
                 break
         else:
@@ -141,7 +149,7 @@ class KnnGa(RangedMethod):
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
-        self.low, self.span = scaling(self.store.window(*self.batches.history(self.batch))["values"])
+        self.low, self.span = scaling(self.history())
         if not self.generations:
             return
         trial = self.trial(self.most_k)

@@ -17,7 +17,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, score
+from .genetic import INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, score
 from .nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
 
 
@@ -247,9 +247,7 @@ class MinhWolters(RangedMethod):
     60.0
     """
 
-    levels = LEVELS
     uses = (*ATTRIBUTES, *INSTEAD.values())
-    either = EITHER
 
     population: int = 20
     generations: int = 20
@@ -291,7 +289,7 @@ class MinhWolters(RangedMethod):
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
         separately."""
-        history = self.store.window(*self.batches.history(self.batch))["values"]
+        history = self.history()
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]
         self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page, the tables and the findings of `batchcast reproduce online-knn-ga`."""
+"""Collects the results of `study` for `batchcast reproduce online-knn-ga`: tables, figures and findings of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...cli.output import say
+from ...evaluation.accuracy import Scores, figures
+from ...metrics.accuracy import accuracy
 from ...metrics.curves import running_mean
 from ...report.blocks import Figure, Table
 from ...report.figures import cdf, lines
-from ..shared import columns_of, gain_table
+from ...table import Trace
+from ..shared import Gathering, columns_of, gain_table
+from . import study as paper
 from .study import DataSet
 
 Rows = Sequence[Mapping[str, Any]]
@@ -174,20 +182,26 @@ def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
     return None if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
-def _printed(printed: DataSet, at: int) -> dict[str, float]:
-    """Return the mean wait and the slowdown that the paper prints for a data set under one of four policies."""
-    return {"printed_wait_min": printed.waits[at], "printed_bounded_slowdown": printed.slowdowns[at]}
+def _printed(each: DataSet, policy: str, predicted: bool) -> dict[str, float]:
+    """Return the mean wait and the slowdown that the paper prints for a data set, planned with requests or with
+    predictions."""
+    at = 2 * (policy == "easy-sjbf") + predicted
+    return {"printed_wait_min": each.waits[at], "printed_bounded_slowdown": each.slowdowns[at]}
 
 
-def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
-    """Return rows with waits in minutes, and the paper's values for the data set under the same policy."""
+def _printed_gain(each: DataSet, policy: str, measure: str) -> float:
+    """Return the gain of predictions over requests in a measure of `_printed`, as the paper's values give it."""
+    return 1 - _printed(each, policy, True)[measure] / _printed(each, policy, False)[measure]
+
+
+def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+    """Return the rows of a data set with waits in minutes, and with the paper's values under the same policy."""
     extended = []
     for row in rows:
-        at = 2 * (row["policy"] == "easy-sjbf")
-        extra = _printed(printed, at) | {
+        extra = _printed(each, row["policy"], False) | {
             "mean_wait_min": row["mean_wait_s"] / 60,
-            "printed_wait_gain": 1 - printed.waits[at + 1] / printed.waits[at],
-            "printed_bounded_slowdown_gain": 1 - printed.slowdowns[at + 1] / printed.slowdowns[at],
+            "printed_wait_gain": _printed_gain(each, row["policy"], "printed_wait_min"),
+            "printed_bounded_slowdown_gain": _printed_gain(each, row["policy"], "printed_bounded_slowdown"),
         }
         if "cut_mean_wait_s" in row:
             extra["cut_wait_gain"] = 1 - row["cut_mean_wait_s"] / row["mean_wait_s"]
@@ -196,30 +210,29 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
     return extended
 
 
-def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return rows of Tables 5 and 6 with waits in minutes, gains over planning with requested times (same policy), and
-    printed figures.
+def with_gains(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+    """Return a data set's rows of Tables 5 and 6 with waits in minutes, gains over planning with requested times (same
+    policy), and printed figures.
 
-    `printed` maps a set's name to its data set. The figures that the paper prints for predictions are in the row whose
-    setting can explain them: open loop, paper protocol, predictions raised to the run time.
+    The figures that the paper prints for predictions are in the row whose setting can explain them: open loop, paper
+    protocol, predictions raised to the run time.
     """
-    base = {(r["set"], r["policy"]): r for r in rows if r["loop"] == "requests"}
+    base = {row["policy"]: row for row in rows if row["loop"] == "requests"}
     extended = []
     for row in rows:
-        requests, given = base[row["set"], row["policy"]], printed[row["set"]]
-        at = 2 * (row["policy"] == "easy-sjbf")
-        figures: dict[str, float] = {}
-        if row["loop"] == "requests":
-            figures = _printed(given, at)
-        elif row["loop"] == "open, raised" and row["protocol"] == "paper" and row["predictor"] == "knn_ga":
-            figures = _printed(given, at + 1) | {"printed_wait_gain": 1 - given.waits[at + 1] / given.waits[at]}
-        ours = {
+        policy, requests = row["policy"], base[row["policy"]]
+        extra = {
             "mean_wait_min": row["mean_wait_s"] / 60,
             "pyss_mean_wait_min": row["pyss_mean_wait_s"] / 60,
             "wait_gain": 1 - row["mean_wait_s"] / requests["mean_wait_s"],
             "bounded_slowdown_gain": 1 - row["mean_bounded_slowdown"] / requests["mean_bounded_slowdown"],
         }
-        extended.append({**row, **ours, **figures})
+        if row["loop"] == "requests":
+            extra |= _printed(each, policy, False)
+        elif (row["loop"], row["protocol"], row["predictor"]) == (paper.RAISED, "paper", paper.METHOD):
+            extra |= _printed(each, policy, True)
+            extra["printed_wait_gain"] = _printed_gain(each, policy, "printed_wait_min")
+        extended.append({**row, **extra})
     return extended
 
 
@@ -267,3 +280,131 @@ READING = (
     "'If cut' is not a schedule: a simulator that takes the shorter of run time and prediction ends jobs that in fact "
     "ran longer. Each row of that table shows whether the printed gain has this size.",
 )
+
+
+class Gathered(Gathering):
+    """The rows of each table, the figures and the logs' checksums; each part of the results is stored when it is
+    finished."""
+
+    paper, title = "online-knn-ga", "Online run-time prediction by similar jobs (Xu et al. 2018)"
+    made = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
+    reading = READING
+
+    def add(self, each: DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool) -> None:
+        """Compute and add all requested results for one data set."""
+        whole, trace = paper.load(each, traces, self.first)
+        self.hashes[each.log] = whole.info.sha256
+        self.rows["2"].append({**paper.table_2_row(each, whole), "selection": _words(each), "taken": len(trace)})
+        forecasts: dict[str, dict[str, np.ndarray]] = {}
+        needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
+        for protocol in paper.PROTOCOLS if wanted & needed else ():
+            # the method's settings as published, without the accuracy trade-off, and untrained
+            forecasts[protocol] = self._scored(each, trace, protocol, "", [paper.METHOD, *paper.BESIDE])
+            say(_latest(self.rows["3-4"]))
+            for part, specs in {"minh": [paper.MINH, paper.MINH_APART], "local": paper.LOCAL}.items():
+                if part in wanted:
+                    forecasts[protocol] |= self._scored(each, trace, protocol, part, specs)
+        for protocol, said in forecasts.items():
+            self.rows["noise"] += paper.noise_rows(each, trace, said, protocol)
+            self.rows["near"] += paper.near_rows(each, trace, said, protocol)
+        if forecasts:
+            self.pictures += pictures(each.name, trace.req_time, trace.run_time, forecasts)
+        if "operator" in wanted:
+            run = partial(_stored, (), paper.operators_scores, each, whole, self.first)
+            part = self._part(each, "operator", {"specs": paper.OPERATORS}, run)
+            self.rows["3-4"] += _accuracy_rows(each, part["rows"], "honest", "operator's")
+            say(_latest(self.rows["3-4"]))
+        planned, minh = (
+            {protocol: _untrained_too(trace, points[spec]) for protocol, points in forecasts.items() if spec in points}
+            for spec in (paper.METHOD, paper.MINH)
+        )
+        if "baselines" in wanted:
+            run = partial(paper.baselines, each, whole, trace, planned["paper"])
+            rows = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
+            self.rows["baselines"] += with_printed_requests([{"set": each.name, **row} for row in rows], each)
+        if "schedules" in wanted:
+            settings = [*paper.plans(trace, planned, closed), *paper.baseline_plans(trace, minh)]
+            self.rows["5-6"] += with_gains(self._schedules(each, trace, settings), each)
+        if "sensitivity" in wanted and sensitivity:
+            self._sensitivity(each, trace, forecasts)
+
+    def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        return self.part(each.log, f"{each.name}-{name}", {"selection": _words(each), **made_of}, compute)
+
+    def _scored(
+        self, each: DataSet, trace: Trace, protocol: str, part: str, specs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Add rows of Tables 3 and 4 for the given methods; return the predictions (n,) of the methods that are
+        trained."""
+        label = ", ".join(filter(None, (each.name, f"{protocol} protocol", part)))
+        name = "-".join(filter(None, (protocol, part)))
+        run = partial(_stored, specs if part else paper.TRAINED, paper.accuracy_of, trace, specs, protocol, label)
+        kept = self._part(each, name, {"specs": list(specs), "protocol": protocol}, run)
+        self.rows["3-4"] += _accuracy_rows(each, kept["rows"], protocol, "papers'")
+        return {spec: np.array(points) for spec, points in kept["points"].items()}
+
+    def _schedules(self, each: DataSet, trace: Trace, settings: Sequence[paper.Plan]) -> list[dict[str, Any]]:
+        """Return a row of Tables 5 and 6 for each policy and setting."""
+        rows = []
+        for policy, plan in product(paper.POLICIES, settings):
+            words = [policy, plan.loop.replace(", ", "-"), plan.protocol, plan.correction.replace(" ", "-")]
+            words.append("" if plan.predictor in (paper.METHOD, "requested", "actual") else plan.predictor)
+            name = "-".join(filter(None, words))
+            run = partial(paper.scheduled, trace, policy, plan, f"{each.name} {name}")
+            origin = {"method": paper.MINH if plan.predictor == "minh_wolters" else paper.METHOD}
+            rows.append({"set": each.name, **self._part(each, name, origin, run)})
+        return rows
+
+    def _sensitivity(self, each: DataSet, trace: Trace, forecasts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Add rows for the settings of SENSITIVITY, and for the settings of Tables 3 and 4 over the jobs that all
+        settings score."""
+        mask = np.arange(len(trace)) >= 5000 + 2000  # then all settings of SENSITIVITY are trained
+        for protocol in paper.PROTOCOLS:
+            rows: list[dict[str, Any]] = [
+                {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
+                for spec, points in forecasts[protocol].items()
+            ]
+            for at, spec in enumerate(paper.SENSITIVITY):
+                label = f"{each.name}: {spec}, {protocol} protocol"
+                run = partial(_stored, (), paper.accuracy_of, trace, [spec], protocol, label, mask)
+                origin = {"spec": spec, "protocol": protocol}
+                rows += self._part(each, f"sensitivity-{protocol}-{at}", origin, run)["rows"]
+            self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in rows]
+
+
+def _words(each: DataSet) -> str:
+    """Return the selection of a data set in words, with the log's time zone."""
+    chosen = each.selection
+    parts = [f"from {chosen.since}" if chosen.since else "", f"to {chosen.until}" if chosen.until else ""]
+    parts += [f"status {','.join(chosen.status)}" if chosen.status else "", each.timezone or ""]
+    return ", ".join(filter(None, parts))
+
+
+def _stored(points_of: Sequence[str], run: Callable[..., Scores], *given: Any) -> dict[str, Any]:
+    """Return the stored part of a replay's results: accuracy measures, and predictions of the methods `points_of`."""
+    scores = run(*given)
+    return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
+
+
+def _accuracy_rows(
+    each: DataSet, rows: Sequence[Mapping[str, Any]], protocol: str, selection: str
+) -> list[dict[str, Any]]:
+    """Return our figures beside the paper's figures, under every protocol of learning, because the paper does not state
+    its protocol."""
+    of_minh = {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh}
+    of_method = {"printed_pu": each.pu, "printed_mae_s": each.mae}
+    printed = {paper.METHOD: of_method, paper.MINH: of_minh, paper.MINH_APART: of_minh}
+    where = {"set": each.name, "protocol": protocol, "selection": selection}
+    return [{**where, **row, **printed.get(row["predictor"], {})} for row in rows]
+
+
+def _latest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the latest result of `knn_ga` as a line of text, to show the progress of a long run."""
+    row = next(row for row in reversed(rows) if row["predictor"] == "knn_ga")
+    where = f"{row['set']}, {row['protocol']} protocol, {row['selection']} selection"
+    return f"{where}: MAE {row['mae_s']:,.0f} s, PU {row['underestimate_rate']:.3f}, {row['seconds']:.0f} s"
+
+
+def _untrained_too(trace: Trace, points: np.ndarray) -> np.ndarray:
+    """Return the predictions, with the requested time in place of a prediction for the first jobs, which have none."""
+    return np.where(np.isnan(points), trace.req_time, points)

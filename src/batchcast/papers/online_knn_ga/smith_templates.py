@@ -14,7 +14,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from .genetic import EITHER, INSTEAD, BatchMethod, Gene, fields_of
+from .genetic import INSTEAD, BatchMethod, Gene, fields_of
 from .nearest import alike, classes
 
 
@@ -165,9 +165,7 @@ class SmithTemplates(BatchMethod):
     60.0
     """
 
-    levels = LEVELS
     uses = (*FIELDS[:-1], *INSTEAD.values(), "req_time")
-    either = EITHER
 
     nominals, numbers = FIELDS, ("req_time",)
 

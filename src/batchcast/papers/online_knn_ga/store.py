@@ -26,12 +26,12 @@ class Batches:
     one third of training, like the paper's 4,500 submissions. Young batches have negative batch numbers. If `first` is
     0, there are no young batches.
 
-    >>> windows = Batches(3000, 1500, 1000)
-    >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
-    (-1, 0, 2, (1000, 4000), (4000, 5500))
+    >>> batches = Batches(3000, 1500, 1000)
+    >>> batches.due(4499), batches.due(4500), batches.due(6700), batches.windows(1)
+    (-1, 0, 2, (1000, 4000, 5500))
     >>> young = Batches(3000, 1500, 1000, first=600)
-    >>> young.sizes, young.none, young.due(599), young.due(600), young.due(1300), young.training(-3)
-    ((600, 1200, 2400), -4, -4, -3, -2, (400, 600))
+    >>> young.sizes, young.none, young.due(599), young.due(600), young.due(1300), young.windows(-3)
+    ((600, 1200, 2400), -4, -4, -3, -2, (0, 400, 600))
     """
 
     h: int
@@ -70,17 +70,13 @@ class Batches:
             return (submitted - self.h - self.t1) // self.t2
         return bisect_right(self.sizes, submitted) + self.none
 
-    def history(self, batch: int) -> tuple[int, int]:
-        """Return the half-open range of submissions of the batch's HistSet."""
+    def windows(self, batch: int) -> tuple[int, int, int]:
+        """Return the submissions at which the batch's HistSet begins, its TrainingSet begins, and its TestSet
+        begins."""
         if batch < 0:
-            return 0, 2 * self.sizes[batch] // 3
-        return batch * self.t2, batch * self.t2 + self.h
-
-    def training(self, batch: int) -> tuple[int, int]:
-        """Return the half-open range of submissions of the batch's TrainingSet."""
-        if batch < 0:
-            return 2 * self.sizes[batch] // 3, self.sizes[batch]
-        return batch * self.t2 + self.h, batch * self.t2 + self.h + self.t1
+            return 0, 2 * self.sizes[batch] // 3, self.sizes[batch]
+        first = batch * self.t2
+        return first, first + self.h, first + self.h + self.t1
 
 
 class Rows:

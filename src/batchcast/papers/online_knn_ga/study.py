@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...cli.output import progress
 from ...evaluation.accuracy import Scores, fresh_predictor, score
 from ...evaluation.differences import burst_groups
+from ...metrics.measure import mean
 from ...metrics.schedule import bounded_slowdown
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
-from ..shared import Gain, Precomputed, Progress, gain_rows
+from ..shared import Gain, Precomputed, gain_rows
 
 
 class DataSet(NamedTuple):
@@ -135,15 +137,15 @@ def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pro
 
 
 def accuracy_of(
-    trace: Trace, specs: Sequence[str], protocol: str, bar: Progress, label: str, mask: np.ndarray | None = None
+    trace: Trace, specs: Sequence[str], protocol: str, label: str, mask: np.ndarray | None = None
 ) -> Scores:
     """Return scores of the jobs after the first UNTRAINED jobs, or of the jobs that `mask` selects."""
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
-    with bar(label, len(trace)) as tick:
+    with progress(label, len(trace)) as tick:
         return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
 
 
-def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
+def operators_scores(each: DataSet, whole: Trace, first: int | None = None) -> Scores:
     """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
     If `first` is given, only this number of the paper's jobs is scored, and the log ends with the last scored job.
@@ -152,7 +154,7 @@ def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | No
     if first is not None:
         end = int(np.flatnonzero(mask)[:first].max(initial=0)) + 1
         whole, mask = whole.take(np.arange(end)), mask[:end]
-    return accuracy_of(whole, OPERATORS, "honest", bar, f"{each.name}: learning from the whole log", mask)
+    return accuracy_of(whole, OPERATORS, "honest", f"{each.name}: learning from the whole log", mask)
 
 
 def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
@@ -213,7 +215,7 @@ def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]
     return [plan._replace(predictor=name) for plan in made if plan.correction in ("requested", "none needed")]
 
 
-def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
+def scheduled(trace: Trace, policy: str, plan: Plan, label: str) -> dict[str, Any]:
     """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs, and over the jobs that the
     simulator pyss counts."""
     named = POLICIES[policy]
@@ -221,7 +223,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
     trained = plan.planner == METHOD
     given = fresh_predictor(METHOD, trace, trace.info.max_procs, 0, who=METHOD) if trained else plan.planner
     loop = "open" if plan.loop.startswith("open") else "closed"
-    with bar(label, len(trace)) as tick:
+    with progress(label, len(trace)) as tick:
         schedule = simulate(trace, used, given, loop=loop, tick=tick)
     words = {"policy": policy, "loop": plan.loop, "predictor": plan.predictor}
     words |= {"protocol": plan.protocol, "correction": plan.correction}
@@ -280,16 +282,14 @@ def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[st
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
     """Return mean wait and bounded slowdown over all jobs, and over the jobs that pyss counts."""
-    wait, run = schedule.wait_time, schedule.run_time
-    slowdown = bounded_slowdown(wait, run)
+    wait = schedule.wait_time
     counted = pyss_counts(schedule, estimate[schedule.rows])
+    values = {"mean_wait_s": wait, "mean_bounded_slowdown": bounded_slowdown(wait, schedule.run_time)}
     return {
         "jobs": len(schedule),
-        "mean_wait_s": float(wait.mean()),
-        "mean_bounded_slowdown": float(slowdown.mean()),
+        **{name: float(value.mean()) for name, value in values.items()},
         "pyss_jobs": int(counted.sum()),
-        "pyss_mean_wait_s": float(wait[counted].mean()) if counted.any() else float("nan"),
-        "pyss_mean_bounded_slowdown": float(slowdown[counted].mean()) if counted.any() else float("nan"),
+        **{f"pyss_{name}": mean(value[counted]) for name, value in values.items()},
         "corrections": schedule.corrections,
     }
 

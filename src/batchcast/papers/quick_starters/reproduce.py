@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...cli.grammar import page_option, verb
+from ...cli.grammar import option, page_option, verb
 from ...cli.output import console, document, emit, progress, say
 from ..shared import provenance, shared_folder, write_page
 
@@ -22,22 +22,18 @@ LOGS = {
 }
 
 
-@verb("pqstar")
-@click.option(
-    "--logs", metavar="NAMES", help=f"Public logs to use: {','.join(LOGS)}. Default: all, with --log FILE none."
+LOGS_HELP = f"Public logs to use: {','.join(LOGS)}. Default: all, with --log FILE none."
+OWN_HELP = (
+    "Your own log (repeatable); with --logs in addition to public logs. The paper has results for LANL, ANL, Paragon "
+    "and DAS2-fs0."
 )
-@click.option(
-    "--log",
-    "own",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Your own log (repeatable); with --logs in addition to public logs. The paper has results for LANL, ANL, "
-    "Paragon and DAS2-fs0.",
-)
-@click.option("--quick", is_flag=True, help="Only KTH and CTC, jobs 10,001 to 16,000.")
+
+
+@verb("pqstar", json="Print one JSON document instead of tables.")
+@option("--logs NAMES", LOGS_HELP)
+@option("--log FILE", OWN_HELP, "own", multiple=True, type=click.Path())
+@option("--quick", "Only KTH and CTC, jobs 10,001 to 16,000.")
 @page_option("Also write an HTML page with tables and pictures.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
     from ...cli.options import describe_log

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from ...cli.output import progress, say
 from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
@@ -24,7 +25,7 @@ from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import Gain, Gathering, Precomputed, Progress, columns_of, gain_rows, gain_table
+from ..shared import Gain, Gathering, Precomputed, columns_of, gain_rows, gain_table
 from .su import TextClusters, cluster_texts, user_and_text
 
 
@@ -167,14 +168,6 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
     return drawn
 
 
-READING = (
-    "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
-    "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' range.",
-    "'completed': as in the paper, jobs that failed are removed from the log before the replay. A running system does "
-    "not know which jobs will fail, so these results are optimistic.",
-)
-
-
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
     "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
@@ -214,7 +207,7 @@ def settings_of(offset: float, also: Sequence[str]) -> str:
     return words + (f",also={'+'.join(also)}" if also else "")
 
 
-def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
+def scored_jobs(trace: Trace, every: int, label: str, more: str = "") -> dict[str, Any]:
     """Replay one log with every method (honest protocol); return accuracy over all jobs and by size, and predictions.
 
     Every `every`-th job is scored, which gives the same jobs for all methods; the methods learn from all jobs. In the
@@ -222,7 +215,7 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str =
     `more` are further settings of `su`.
     """
     mask, names = np.arange(len(trace)) % every == 0, _names(more, (*PAPER, *BESIDE))
-    with bar(label, len(trace)) as tick:
+    with progress(label, len(trace)) as tick:
         scores = score(trace, list(names), mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
     group = burst_groups(trace)[rows]
@@ -258,11 +251,11 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     return gains + [Gain("SU svr", name, "MAE", error["SU svr"], error[name]) for name in ("last_2", "recent_mean")]
 
 
-def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
+def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> list[dict[str, Any]]:
     """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest protocol, open
     loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
-    with bar(label, len(part)) as tick:
+    with progress(label, len(part)) as tick:
         names = _names(more, PAPER)
         scored = score(part, list(names), tick=tick).points
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
@@ -340,7 +333,15 @@ class Gathered(Gathering):
     every: int
     schedule_first: int
 
+    paper, title = "su", "Run times from clusters of job names (Wang et al. 2021)"
     made = ("5", "6", "class", "noise")
+    reading = (
+        "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
+        "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' "
+        "range.",
+        "'completed': as in the paper, jobs that failed are removed from the log before the replay. A running system "
+        "does not know which jobs will fail, so these results are optimistic.",
+    )
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
         """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more` has further settings
@@ -357,20 +358,20 @@ class Gathered(Gathering):
             trace = whole if failed or completed is None else completed
             trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
             kept = "all" if failed else "completed"
-            compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs", more)
-            part = self._part(name, kept, {"every": self.every, "more": more}, compute)
+            compute = partial(scored_jobs, trace, self.every, f"{name}, {kept} jobs", more)
+            part = self.part(name, f"{name}-{kept}", {"every": self.every, "more": more}, compute)
             self.rows["5"] += [
                 {"log": name, "jobs_of": kept, **row, **dict(zip(PRINTED_KEYS, PRINTED.get(row["predictor"], ())))}
                 for row in part["figures"]
             ]
             self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
-            self.say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
+            say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
             if failed:
                 self._classes(name, trace, part)
                 if self.schedule_first and trace.info.max_procs > 0:
-                    run = partial(simulated_waits, trace, self.schedule_first, self.progress, f"{name}, Table 6", more)
+                    run = partial(simulated_waits, trace, self.schedule_first, f"{name}, Table 6", more)
                     made_of = {"schedule_first": self.schedule_first, "more": more}
-                    simulated = self._part(name, "schedules", made_of, run)
+                    simulated = self.part(name, f"{name}-schedules", made_of, run)
                     self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
                     noise = [row["noise"] for row in simulated if "noise" in row]
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
@@ -380,9 +381,6 @@ class Gathered(Gathering):
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
         return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
-
-    def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        return self.kept.part(f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute)
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add accuracy by class of names and by size, and the paper's figures."""

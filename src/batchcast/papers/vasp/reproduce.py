@@ -6,30 +6,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
-from ...cli.grammar import page_option, verb
+from ...cli.grammar import option, page_option, verb
 from ...cli.output import console, document, emit, progress, say
 from ...errors import NoAnswer
 from ...report.blocks import Section
 from ..shared import shared_folder, write_page
-from .verb import COUNT, FROM_ZERO, PLACE, begins_with, setting
+from .verb import COUNT, FROM_ZERO, PLACE, begins_with
 
 DATA = "traces/vasp-klimes.csv.gz"
 SYNTHETIC_HELP = "Number of synthetic jobs of the first set (the second has a third of it); 0: none."
 
 
-@verb("vasp")
-@click.option("--data", type=PLACE, help=f"File of the runs. Default: {DATA} of the shared folder.")
-@click.option(
-    "--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's methods and boosted trees."
-)
-@setting("--resamples", type=COUNT, default=10, help="Number of bootstrap resamples.")
-@setting("--synthetic", type=FROM_ZERO, default=16_700, help=SYNTHETIC_HELP)
-@click.option("--quick", is_flag=True, help="Only one resample of the public runs and 4,000 synthetic jobs.")
-@setting("--seed", type=int, default=0, help="Random seed of resamples and models.")
+@verb("vasp", json="Print one JSON document instead of tables.")
+@option("--data", f"File of the runs. Default: {DATA} of the shared folder.", type=PLACE)
+@option("--predictor NAMES", "Methods. Default: the paper's methods and boosted trees.", "predictors")
+@option("--resamples", "Number of bootstrap resamples.", type=COUNT, default=10)
+@option("--synthetic", SYNTHETIC_HELP, type=FROM_ZERO, default=16_700)
+@option("--quick", "Only one resample of the public runs and 4,000 synthetic jobs.")
+@option("--seed", "Random seed of resamples and models.", type=int, default=0)
 @page_option("Also write an HTML page with tables and figures.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     data: Path | None, predictors: str | None, synthetic: int, quick: bool, page: Path | None, as_json: bool, **how: Any
 ) -> None:
