@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.online_knn_ga.page import pictures, with_gains, with_printed_requests
 from batchcast.papers.online_knn_ga.study import (
     LOCAL,
     METHOD,
@@ -12,10 +11,13 @@ from batchcast.papers.online_knn_ga.study import (
     baselines,
     load,
     near_rows,
+    pictures,
     plans,
     pyss_counts,
     scheduled,
     table_2_row,
+    with_gains,
+    with_printed_requests,
 )
 from batchcast.simulation import simulate
 from batchcast.table import LogInfo, Trace

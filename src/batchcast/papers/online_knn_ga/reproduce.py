@@ -34,8 +34,7 @@ def command(
     the method) takes hours. `--data-set`, `--part` and `--first` select. Finished parts are stored in FOLDER/parts and
     reused by the next run with the same code, logs and settings.
     """
-    from .page import Gathered, findings, tables
-    from .study import CORRECTIONS, SETS
+    from .study import CORRECTIONS, SETS, Gathered, findings, tables
 
     if quick:
         names, how["first"] = names or NAMES[:1], min(how["first"] or 7_000, 7_000)

@@ -41,7 +41,7 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     from ...report.terminal import show
     from ...trace.read import read_trace
     from . import study
-    from .page import discussion, noise_table, pqstar_sections, pqstar_tables
+    from .study import discussion, noise_table, pqstar_sections, pqstar_tables
 
     if logs is None:
         logs = "" if own else "KTH,CTC" if quick else ",".join(LOGS)

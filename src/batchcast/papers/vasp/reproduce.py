@@ -39,9 +39,20 @@ def command(
     from ...errors import UsageError
     from ...predict.registry import load, parse_spec, split_specs
     from ...report.terminal import show
-    from .page import can, cannot, summary_tables, synthetic_figures, synthetic_tables, vasp_sections
-    from .runs import read_runs
-    from .study import METHODS, SPLITS, distribution, facts, study
+    from .study import (
+        METHODS,
+        SPLITS,
+        can,
+        cannot,
+        distribution,
+        facts,
+        read_runs,
+        study,
+        summary_tables,
+        synthetic_figures,
+        synthetic_tables,
+        vasp_sections,
+    )
 
     if page is not None and not page.absolute().parent.is_dir():
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
@@ -85,9 +96,7 @@ def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool,
     from ...report.terminal import show
     from ...trace import read_trace
     from .estimate import jobs_with_features
-    from .page import own_tables
-    from .runs import Runs
-    from .study import distribution, study
+    from .study import Runs, distribution, own_tables, study
 
     trace = read_trace(data)
     usable = jobs_with_features(trace)
@@ -124,8 +133,7 @@ def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, A
     import numpy as np
 
     from .features import draw_vasp_log
-    from .runs import Runs
-    from .study import distribution, study
+    from .study import Runs, distribution, study
 
     rows, shares = [], []
     for name, count in (("first", jobs), ("second", max(jobs // 3, 100))):
