@@ -34,10 +34,9 @@ from ...report.figures import bars
 from ...table import LogInfo, Nominal, Trace
 from ...units import span
 from ..shared import columns_of
-from .brbf import BrbfModel
 from .features import FEATURES, TEXT_FEATURES, features
 from .incar import parse_incar
-from .learner import KEY
+from .methods import KEY, Brbf
 from .poscar import Poscar, Potential
 
 COPY = ("date", "elapsed_s", "cpu_s", "maxmem_kb")
@@ -208,10 +207,10 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple
     asked = trace.take(split.test)
     points = np.array([method.predict(job, state).point for job in asked.requests()])
     ask_ms = 1000 * (perf_counter() - learnt) / max(len(asked), 1)
-    model, networks, by_key = getattr(method, "model", None), 0, float("nan")
-    if isinstance(model, BrbfModel):
-        networks = len(model.networks)
-        by_key = float(np.mean([model.has_network(class_key(job, method.uses)) for job in asked.requests()]))
+    networks, by_key = 0, float("nan")
+    if isinstance(method, Brbf):
+        networks = len(method.networks)
+        by_key = float(np.mean([method.has_network(class_key(job, method.uses)) for job in asked.requests()]))
     cost = {"learn_s": learnt - began, "predict_ms": ask_ms}
     return points, {**cost, "key_networks": networks, "by_key_network": by_key}
 
