@@ -23,10 +23,8 @@ import numpy as np
 
 from ..cli.output import console, document, dumps, emit, plain, say, write_text
 from ..errors import BatchcastError, InputError
-from ..events.event import Event
-from ..events.state import SystemState
-from ..job import JobRequest
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
+from ..predict.adapters import OfJob
 from ..predict.protocol import Prediction
 from ..report.blocks import Section, Table, TableColumn, page
 from ..sweep.task import DECIDING, own_code
@@ -56,18 +54,10 @@ def provenance(hashes: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
     return {"command": command, "batchcast": __version__, "logs (sha256)": dict(hashes), "settings": dict(settings)}
 
 
-class Precomputed:
-    """A predictor that returns, by the job's row, predictions that were computed earlier."""
-
-    def __init__(self, points: np.ndarray) -> None:
-        self.points = points.tolist()
-
-    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the stored prediction for the job's row."""
-        return Prediction(max(self.points[job.row], 1.0))
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Do nothing, because all predictions are given in advance."""
+def precomputed(points: np.ndarray) -> OfJob:
+    """Return a predictor that returns, by the job's row, predictions (s) that were computed earlier."""
+    known = points.tolist()
+    return OfJob(lambda job: Prediction(max(known[job.row], 1.0)))
 
 
 DECIDE = (*DECIDING, "evaluation")  # names of the code files on which the results of a part depend
@@ -121,6 +111,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, held: Mapping[str, Any]) -> None:
+    """Store a part in its file; BatchcastError if the folder cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as beside:
@@ -328,6 +319,7 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
 
 
 def _interval(row: Mapping[str, Any]) -> str:
+    """Return the 90 % interval of a gain as text, or the reason why there is none."""
     low, high = row["gain_low"], row["gain_high"]
     if low != low:
         return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"

@@ -11,9 +11,16 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.papers.quick_starters import ibl_kernel
+from batchcast.papers.quick_starters.bounds import (
+    Group,
+    Learned,
+    LogUniform,
+    Qbets,
+    binomial_rank,
+    cluster_shapes,
+    shortest_history,
+)
 from batchcast.papers.quick_starters.ibl import Ibl
-from batchcast.papers.quick_starters.log_uniform import LogUniform
-from batchcast.papers.quick_starters.qbets import Group, Learned, Qbets, binomial_rank, cluster_shapes, shortest_history
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")

@@ -25,7 +25,7 @@ from ...report.figures import cdf, lines
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
-from ..shared import Gain, Gathering, Precomputed, columns_of, gain_rows, gain_table
+from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
 
 
 class DataSet(NamedTuple):
@@ -208,8 +208,8 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
         Plan("perfect", "", "requested", "actual", "actual"),
     ]
     for protocol, forecasts in points.items():
-        settings += [Plan("open", protocol, correction, Precomputed(forecasts)) for correction in CORRECTIONS]
-        settings.append(Plan(RAISED, protocol, "none needed", Precomputed(np.fmax(forecasts, trace.run_time))))
+        settings += [Plan("open", protocol, correction, precomputed(forecasts)) for correction in CORRECTIONS]
+        settings.append(Plan(RAISED, protocol, "none needed", precomputed(np.fmax(forecasts, trace.run_time))))
     return settings + [Plan("closed", "honest", correction, METHOD) for correction in closed]
 
 
@@ -281,7 +281,7 @@ def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[st
     """Return the mean wait and slowdown if each job ends at its prediction, unless the job ends earlier."""
     columns = {name: trace.column(name) for name in trace.names}
     shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
-    schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
+    schedule = simulate(shortened, policy, precomputed(points), loop="open", total=size)
     figures = averages(schedule, points)
     return {f"cut_{name}": figures[name] for name in ("mean_wait_s", "mean_bounded_slowdown")}
 
@@ -605,12 +605,13 @@ class Gathered(Gathering):
             self.rows["3-4"] += _accuracy_rows(each, part["rows"], "honest", "operator's")
             say(_latest(self.rows["3-4"]))
         planned, minh = (
-            {protocol: _untrained_too(trace, points[spec]) for protocol, points in forecasts.items() if spec in points}
+            # the first jobs have no prediction, and are planned with their requested time
+            {p: np.where(np.isnan(of[spec]), trace.req_time, of[spec]) for p, of in forecasts.items() if spec in of}
             for spec in (METHOD, MINH)
         )
         if "baselines" in wanted:
-            run = partial(baselines, each, whole, trace, planned["paper"])
-            rows = self._part(each, "baselines", {"method": METHOD, "protocol": "paper"}, run)
+            compute = partial(baselines, each, whole, trace, planned["paper"])
+            rows = self._part(each, "baselines", {"method": METHOD, "protocol": "paper"}, compute)
             self.rows["baselines"] += with_printed_requests([{"set": each.name, **row} for row in rows], each)
         if "schedules" in wanted:
             settings = [*plans(trace, planned, closed), *baseline_plans(trace, minh)]
@@ -619,6 +620,7 @@ class Gathered(Gathering):
             self._sensitivity(each, trace, forecasts)
 
     def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return a stored or computed part of the results on one data set."""
         return self.part(each.log, f"{each.name}-{name}", {"selection": _words(each), **made_of}, compute)
 
     def _scored(
@@ -693,8 +695,3 @@ def _latest(rows: Sequence[Mapping[str, Any]]) -> str:
     row = next(row for row in reversed(rows) if row["predictor"] == "knn_ga")
     where = f"{row['set']}, {row['protocol']} protocol, {row['selection']} selection"
     return f"{where}: MAE {row['mae_s']:,.0f} s, PU {row['underestimate_rate']:.3f}, {row['seconds']:.0f} s"
-
-
-def _untrained_too(trace: Trace, points: np.ndarray) -> np.ndarray:
-    """Return the predictions, with the requested time in place of a prediction for the first jobs, which have none."""
-    return np.where(np.isnan(points), trace.req_time, points)

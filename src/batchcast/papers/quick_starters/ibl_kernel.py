@@ -13,23 +13,8 @@ from ...events.event import START, SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
 from ...events.record import NO_LIMIT
 
-NUMBERS = (
-    "processors",
-    "limit",
-    "free processors",
-    "queue length",
-    "queued processors",
-    "queued work",
-    "running jobs",
-    "remaining work",
-    "mean wait so far of the queue",
-    "user's queued jobs",
-    "user's running jobs",
-    "user's last wait",
-    "queued processors asked for by smaller or shorter jobs",
-    "date",
-)
-NAMES = ("user", "group", "executable", "queue")
+NUMBERS, NAMES = 14, 4
+"""How many attributes a submission has: the numbers that `describe_now` writes; user, group, executable and queue."""
 DAY_S = 86400.0
 
 
@@ -43,7 +28,7 @@ class Attributes(NamedTuple):
 
 def blank_attributes(capacity: int) -> Attributes:
     """Allocate attributes for `capacity` jobs."""
-    return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
+    return Attributes(np.zeros((NUMBERS, capacity), np.float32), np.zeros((NAMES, capacity), np.int32))
 
 
 @kernel
@@ -68,6 +53,9 @@ def describe_now(
     """Write the numeric attributes of a job that is submitted now to a column of `into`.
 
     `in_queue` is true if the state's queue already contains the job. `user` is the user's code, -1 for a new user.
+    The attributes are, in this order: requested processors and time limit; free processors; length, processors and work
+    of the queue; number and remaining work of the running jobs; mean wait so far of the queued jobs; the user's queued
+    jobs, running jobs and last wait; processors of the queued jobs that are smaller or shorter than this job; the date.
     """
     s = state[0]
     jobs, queue = jobs_of(s), queue_of(s)
@@ -115,8 +103,18 @@ def note(
 
 BLOCK = 2048
 MOST = 64  # maximum number of neighbours
-Weights = tuple[np.ndarray, np.ndarray, int]
-"""Weights of the numbers, weights of the names, number of neighbours."""
+
+
+class How(NamedTuple):
+    """How waits are predicted: weights of numbers and of names; k nearest instances for the point prediction, `wide`
+    nearest for the bound of level `level`; `literal`: distances and point prediction as in the paper."""
+
+    numbers: np.ndarray
+    names: np.ndarray
+    k: int
+    literal: bool
+    wide: int
+    level: float
 
 
 @by_address
@@ -177,23 +175,23 @@ def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i
 
 
 @inner
-def distances(instances: Instances, attributes: Attributes, column: int, weights: Weights, into: np.ndarray) -> None:
+def distances(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
     name."""
-    size, (number_weights, name_weights, _) = instances.used[0], weights
+    size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
             part[j] = np.float32(0.0)
-        for f in range(len(number_weights)):
-            weight, value = number_weights[f], attributes.numbers[f, column]
+        for f in range(len(how.numbers)):
+            weight, value = how.numbers[f], attributes.numbers[f, column]
             if weight > 0:
                 numbers = instances.numbers[f][low : low + len(part)]
                 for j in range(len(part)):
                     apart = numbers[j] - value
                     part[j] += weight * apart * apart
-        for f in range(len(name_weights)):
-            weight, name = name_weights[f], attributes.names[f, column]
+        for f in range(len(how.names)):
+            weight, name = how.names[f], attributes.names[f, column]
             if weight > 0:
                 names = instances.names[f][low : low + len(part)]
                 for j in range(len(part)):
@@ -208,16 +206,14 @@ def unscaled(value: float) -> float:
 
 
 @inner
-def distances_by_range(
-    instances: Instances, attributes: Attributes, column: int, weights: Weights, into: np.ndarray
-) -> None:
+def distances_by_range(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
     names are 0 or 1."""
-    size, numbers, (number_weights, name_weights, _) = instances.used[0], instances.numbers, weights
+    size, numbers = instances.used[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
-    for f in range(len(number_weights)):
-        if number_weights[f] > 0:
+    for f in range(len(how.numbers)):
+        if how.numbers[f] > 0:
             least = most = numbers[f, 0]
             for j in range(1, size):
                 least, most = min(least, numbers[f, j]), max(most, numbers[f, j])
@@ -226,12 +222,12 @@ def distances_by_range(
                 value = unscaled(attributes.numbers[f, column])
                 for j in range(size):
                     apart = (unscaled(numbers[f, j]) - value) / (high - low)
-                    into[j] += np.float32(number_weights[f] * apart * apart)
-    for f in range(len(name_weights)):
+                    into[j] += np.float32(how.numbers[f] * apart * apart)
+    for f in range(len(how.names)):
         name = attributes.names[f, column]
         for j in range(size):
             if instances.names[f, j] != name or name <= 0:
-                into[j] += np.float32(name_weights[f])
+                into[j] += np.float32(how.names[f])
 
 
 @kernel
@@ -310,16 +306,7 @@ def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float)
 
 
 @kernel
-def answer(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    weights: Weights,
-    literal: bool,
-    wide: int,
-    level: float,
-    room: Room,
-) -> tuple[float, float]:
+def answer(instances: Instances, attributes: Attributes, column: int, how: How, room: Room) -> tuple[float, float]:
     """Return the predicted wait (s) from the k nearest instances, and the bound (s): the `level` quantile of the `wide`
     nearest.
 
@@ -327,17 +314,17 @@ def answer(
     is a weighted mean, as in the paper. Without it, numbers are on log scales and the predicted wait is a weighted
     median.
     """
-    if literal:
-        distances_by_range(instances, attributes, column, weights, room.apart)
+    if how.literal:
+        distances_by_range(instances, attributes, column, how, room.apart)
     else:
-        distances(instances, attributes, column, weights, room.apart)
-    count = nearest(instances, room.apart, max(weights[2], wide), room.near, room.near_apart)
-    k = min(weights[2], count)
-    if literal:
+        distances(instances, attributes, column, how, room.apart)
+    count = nearest(instances, room.apart, max(how.k, how.wide), room.near, room.near_apart)
+    k = min(how.k, count)
+    if how.literal:
         point = weighted_mean(instances, room, k)
     else:
         point = weighted_median(instances.wait, room, k)
-    return point, bound_of(instances.wait, room, min(wide, count), level, point)
+    return point, bound_of(instances.wait, room, min(how.wide, count), how.level, point)
 
 
 @kernel
@@ -347,12 +334,12 @@ def answer_queries(
     learned: np.ndarray,
     known: np.ndarray,
     ask: np.ndarray,
-    weights: Weights,
+    how: How,
     instances: Instances,
     room: Room,
     points: np.ndarray,
 ) -> None:
-    """Predict the waits of the jobs in the mask `ask` with given weights, each from the waits that were known at its
+    """Predict the waits of the jobs in the mask `ask` as in `how`, each from the waits that were known at its
     submission."""
     pushed = 0
     for i in range(len(known)):
@@ -361,7 +348,7 @@ def answer_queries(
             push(instances, attributes, j, wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            points[i], _ = answer(instances, attributes, i, weights, False, 0, 0.95, room)
+            points[i], _ = answer(instances, attributes, i, how, room)
 
 
 @by_address
@@ -386,10 +373,7 @@ def replay_log(
     instances: Instances,
     attributes: Attributes,
     last_wait: np.ndarray,
-    weights: Weights,
-    literal: bool,
-    wide: int,
-    level: float,
+    how: How,
     room: Room,
     into: Answers,
 ) -> None:
@@ -407,7 +391,7 @@ def replay_log(
                 into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
                 into.bounds[i] = into.points[i]
             elif ask[i]:
-                into.points[i], into.bounds[i] = answer(instances, attributes, i, weights, literal, wide, level, room)
+                into.points[i], into.bounds[i] = answer(instances, attributes, i, how, room)
         apply_event(s, requests, events[e])
         if s.taught == s.taught and (left_teach or rank == START):
             learn(instances, attributes, last_wait, i, s.taught)
@@ -426,8 +410,8 @@ class TrainingPart(NamedTuple):
 
 
 def search_weights(
-    training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
-) -> tuple[Weights, float]:
+    training: TrainingPart, start: How, window: int, queries: np.ndarray, sweeps: int
+) -> tuple[How, float]:
     """Search each weight in turn: set it to the best of 0, 1/4, 1 and 4 times its value; repeat while the loss falls.
 
     `queries` (n,) is a mask of the predicted jobs, which all have known waits. The loss is the mean of |ln((p + 60)/(w
@@ -436,25 +420,23 @@ def search_weights(
     truth = np.log(training.wait[queries] + 60.0)
     points = np.zeros(len(queries))
 
-    def loss(weights: Weights) -> float:
-        answer_queries(*training, queries, weights, blank_instances(window), blank_room(window, 0), points)
+    def loss(how: How) -> float:
+        without_bound = how._replace(wide=0)
+        answer_queries(*training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 
     best, least = start, loss(start)
     for _ in range(sweeps):
         before = least
         for k in (1, 3, 5, 9, 15, 25):
-            trial = (best[0], best[1], k)
-            if k != best[2] and (error := loss(trial)) < least:
+            if k != best.k and (error := loss(trial := best._replace(k=k))) < least:
                 best, least = trial, error
-        for part in (0, 1):
-            for f in range(len((best[0], best[1])[part])):
-                here = (best[0], best[1])[part][f]
+        for part in ("numbers", "names"):
+            for f, here in enumerate(getattr(best, part).tolist()):
                 for value in (0.0, here / 4, here * 4) if here > 0 else (0.05, 1.0):
-                    changed = [best[0].copy(), best[1].copy()]
-                    changed[part][f] = value
-                    trial = (changed[0], changed[1], best[2])
-                    if (error := loss(trial)) < least:
+                    changed = getattr(best, part).copy()
+                    changed[f] = value
+                    if (error := loss(trial := best._replace(**{part: changed}))) < least:
                         best, least = trial, error
         if least > before * 0.998:
             break

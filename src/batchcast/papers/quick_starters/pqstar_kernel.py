@@ -20,26 +20,12 @@ from ...records import array_fields, enlarged, point_to
 SIMILAR_S = 3600.0
 NEVER = 2**62
 
-SEEN = np.dtype(
-    [  # one entry per job: its submission, and links between similar jobs
-        ("large", "i8"),
-        ("boundary", "i8"),
-        ("rank_size", "f8"),
-        ("rank_limit", "f8"),
-        ("cell", "i8"),
-        ("before_in_cell", "i8"),
-        ("before_in_class", "i8"),
-    ]
-)
-CELL = np.dtype(
-    [  # one entry per distinct (processors, limit): its last job, its first and last jobs with known waits, its chain
-        ("limit", "f8"),
-        *(
-            (name, "i8")
-            for name in ("used", "next", "last", "last_started", "last_quick", "first_started", "first_long")
-        ),
-    ]
-)
+LINKS = ("large", "boundary", "cell", "before_in_cell", "before_in_class")
+SEEN = np.dtype([("rank_size", "f8"), ("rank_limit", "f8"), *((name, "i8") for name in LINKS)])
+"""One entry per job: its submission, and links between similar jobs."""
+JOBS_OF_CELL = ("used", "next", "last", "last_started", "last_quick", "first_started", "first_long")
+CELL = np.dtype([("limit", "f8"), *((name, "i8") for name in JOBS_OF_CELL)])
+"""One entry per distinct (processors, limit): its last job, its first and last jobs with known waits, its chain."""
 CLASS = np.dtype([("cells", "i8"), ("last", "i8")])
 """One entry per distinct number of processors: its cells' chain and its last job, both plus one; 0 is none."""
 
@@ -90,6 +76,7 @@ class Histories:
             self._point()
 
     def _point(self) -> None:
+        """Store the addresses of the arrays in the record."""
         point_to(self.record, seen=self.seen, cells=self.cells, classes=self.classes)
 
     def __getstate__(self) -> tuple[np.ndarray, ...]:

@@ -41,14 +41,12 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     from ...report.terminal import show
     from ...trace.read import read_trace
     from . import study
-    from .study import discussion, noise_table, pqstar_sections, pqstar_tables
 
     if logs is None:
         logs = "" if own else "KTH,CTC" if quick else ",".join(LOGS)
     names = [name.strip() for name in logs.split(",") if name.strip()]
-    for name in names:
-        if name not in LOGS:
-            raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
+    if strange := [name for name in names if name not in LOGS]:
+        raise UsageError(f"--logs: no {strange[0]!r} (accepted: {', '.join(LOGS)})")
     places = {name: shared_folder() / "traces" / LOGS[name] for name in names} if names else {}
     places |= {study.name_of(Path(path)): Path(path) for path in own}
     jobs = study.QUICK_JOBS if quick else study.JOBS
@@ -70,11 +68,11 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
         "predictor": list(study.METHODS.values()), "cancelled": "count", "protocol": "own",
     }  # fmt: skip
     if page is not None:
-        sections = pqstar_sections(rows, thresholds, studies, noise)
+        sections = study.pqstar_sections(rows, thresholds, studies, noise)
         made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
         write_page(page, "Quick starters: PQStar", sections, made_by)
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return
-    show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
+    show(console(), [*study.pqstar_tables(rows, thresholds), study.noise_table(noise), *study.discussion(rows)])
     say("-o FILE.html writes the tables and the paper's pictures")

@@ -137,7 +137,7 @@ def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
 def study_log(
     name: str,
     trace: Trace,
-    tick: Callable[[int], None] | None = None,
+    tick: Callable[[int], None] = lambda done: None,
     jobs: tuple[int, int] = JOBS,
     *,
     before: int = 0,
@@ -155,8 +155,7 @@ def study_log(
     runs = {}
     for k, (method, spec) in enumerate(METHODS.items()):
         runs[method] = run_wait(head, spec, rows[: len(head)])
-        if tick is not None:
-            tick(before + k + 1)
+        tick(before + k + 1)
     return LogStudy(name, head, rows[: len(head)], share, long, runs)
 
 
@@ -280,6 +279,7 @@ def predicted_ranges(study: LogStudy, method: str) -> np.ndarray:
 
 
 def _percent(printed: Mapping[str, Any], key: str, place: int) -> float:
+    """Return a printed percentage as a share."""
     return float(printed[key][place] / 100)
 
 
@@ -431,6 +431,7 @@ def floor(values: np.ndarray) -> np.ndarray:
 
 
 def _against(study: Any, part: str, words: str, column: str) -> Figure:
+    """Draw the waits of the first 1,000 scored jobs against one of their columns."""
     values = study.trace.procs() if column == "procs" else study.trace.number(column)
     rows = np.flatnonzero(study.rows)[:1000]
     title = f"Figure 1({part}) · {study.name}: wait against {words} (1,000 jobs)"
@@ -440,11 +441,13 @@ def _against(study: Any, part: str, words: str, column: str) -> Figure:
 
 
 def _log_axes(figure: Figure) -> Figure:
+    """Return the figure with logarithmic axes."""
     axes = {axis: {**figure.layout[axis], "type": "log"} for axis in ("xaxis", "yaxis")}
     return replace(figure, layout={**figure.layout, **axes})
 
 
 def _stacked(title: str, shares: np.ndarray) -> Figure:
+    """Draw, for each range of actual waits, the shares of the predicted ranges as one bar."""
     series = {f"predicted {name}": shares[:, k].tolist() for k, name in enumerate(RANGES)}
     figure = figures.bars(title, RANGES, series, value="share of the jobs", kind="share")
     data = [{**d, "text": None} for d in figure.data]

@@ -25,8 +25,8 @@ from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import Gain, Gathering, Precomputed, columns_of, gain_rows, gain_table
-from .su import TextClusters, cluster_texts, user_and_text
+from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
+from .methods import TextClusters, cluster_texts, user_and_text
 
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -96,13 +96,6 @@ def table_6(rows: Rows) -> Table:
         "the honest protocol."
     )
     return Table("Table 6: mean waits by simulation", columns, rows, note)
-
-
-def noise_table(rows: Rows) -> Table:
-    """Return the table of SU's gains with their 90 % intervals on each log."""
-    return gain_table(
-        rows, [("log", "log"), ("jobs_of", "which jobs")], "Are SU's gains larger than the noise of the logs?"
-    )
 
 
 def class_table(rows: Rows) -> Table:
@@ -260,13 +253,12 @@ def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> lis
         scored = score(part, list(names), tick=tick).points
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
     for spec, points in scored.items():
-        planners[names[spec]] = Precomputed(np.where(np.isnan(points), part.req_time, points))
+        planners[names[spec]] = precomputed(np.where(np.isnan(points), part.req_time, points))
     rows: list[dict[str, Any]] = []
-    models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
-    for scheduler, model in models.items():
-        # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its
-        # predicted limit would block backfill
-        policy = Policy() if scheduler == "EASY" else SLURM
+    # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its predicted
+    # limit would block backfill
+    easy: tuple[Pool | Nodes, Policy] = (Pool(options={"loop": "open"}), Policy())
+    for scheduler, (model, policy) in {"EASY": easy, "Slurm": (Nodes(), SLURM)}.items():
         schedules = {
             name: model.run(part, Policy() if name == "perfect" else policy, planner)
             for name, planner in planners.items()
@@ -351,13 +343,11 @@ class Gathered(Gathering):
         jobs.
         """
         self.hashes[name] = whole.info.sha256
-        completed: Trace | None = None
+        logs = {"all": whole}
         with suppress(NoAnswer, UsageError):  # this error is raised if no job is selected
-            completed = select(whole, Selection(status=("completed",)))
-        for failed in (True, False) if completed is not None else (True,):
-            trace = whole if failed or completed is None else completed
-            trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
-            kept = "all" if failed else "completed"
+            logs["completed"] = select(whole, Selection(status=("completed",)))
+        for kept, log in logs.items():
+            trace = log.take(np.arange(min(self.first or len(log), len(log))))
             compute = partial(scored_jobs, trace, self.every, f"{name}, {kept} jobs", more)
             part = self.part(name, f"{name}-{kept}", {"every": self.every, "more": more}, compute)
             self.rows["5"] += [
@@ -366,7 +356,7 @@ class Gathered(Gathering):
             ]
             self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
             say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
-            if failed:
+            if kept == "all":
                 self._classes(name, trace, part)
                 if self.schedule_first and trace.info.max_procs > 0:
                     run = partial(simulated_waits, trace, self.schedule_first, f"{name}, Table 6", more)
@@ -380,7 +370,9 @@ class Gathered(Gathering):
         """Return the tables with the results that were added so far."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
-        return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
+        naming = [("log", "log"), ("jobs_of", "which jobs")]
+        noise = gain_table(self.rows["noise"], naming, "Are SU's gains larger than the noise of the logs?")
+        return [*tables, noise, class_table(self.rows["class"])]
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add accuracy by class of names and by size, and the paper's figures."""

@@ -78,6 +78,7 @@ def read_runs(path: str | Path) -> Runs:
 
 
 def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the cells of each row of the table; InputError if the file is not such a table."""
     try:
         opened: Any = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", newline="", encoding="utf-8") as file:
@@ -98,6 +99,7 @@ def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _runs(rows: list[dict[str, str]], info: LogInfo, name: str) -> Runs:
+    """Convert rows of the table to runs in time order; InputError names the line of a run that cannot be read."""
     cells: dict[str, list[Any]] = {}
     for row in rows:
         try:
@@ -117,6 +119,7 @@ def _runs(rows: list[dict[str, str]], info: LogInfo, name: str) -> Runs:
 
 
 def _features(row: Mapping[str, str]) -> Mapping[str, float | str]:
+    """Return the features of a run from a row of the table."""
     tags = ("PREC", "LREAL", "LHFCALC", "ISPIN", "NELM", "EDIFF", "ENCUT", "NBANDS", "NELECT")
     incar = parse_incar("\n".join(f"{tag} = {row[tag.lower()]}" for tag in tags))
     counts = tuple(int(n) for n in row["ions_per_type"].split())
@@ -164,8 +167,7 @@ def time_split(runs: Runs) -> Split:
     period are not used."""
     trace = runs.trace
     cut = int(TRAIN * len(trace))
-    first = trace.submit_time[cut]
-    over = trace.submit_time[:cut] + trace.run_time[:cut] <= first
+    over = trace.submit_time[:cut] + trace.run_time[:cut] <= trace.submit_time[cut]
     return Split(np.flatnonzero(over), np.arange(cut, len(trace)))
 
 
@@ -262,6 +264,7 @@ def study(
 
 
 def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
+    """Split the runs in time or by system."""
     return time_split(runs) if split == "time" else system_split(runs, rng)
 
 
@@ -562,6 +565,7 @@ def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = 
 
 
 def _overview(rows: Rows, split: str, resamples: int) -> Table:
+    """Return the table of accuracy measures of all methods on one split."""
     columns = columns_of(
         "name|predictor", "apa|apa|ratio|mean of min(predicted, actual) / max(predicted, actual); 1 is perfect",
         "apa_sd|± apa|ratio|standard deviation over the resamples",
@@ -592,6 +596,7 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
 
 
 def _mre(scored: Rows, split: str) -> Table:
+    """Return Table 5: each method's mean relative error beside the printed error."""
     columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|the paper's table 5, for other jobs")
     rows = [
         row | {"text": _spread(row, "best_90_mre"), "paper": PAPER_MRE.get(row["predictor"])} for row in _named(scored)
