@@ -111,7 +111,7 @@ def test_a_predictor_whose_instance_names_a_library_imports_none(tmp_path: Path)
 
 def test_an_attribute_of_the_class_is_not_set_by_a_file() -> None:
     number = plain_state.CLASSES.index("predict.runtime.baselines:Last2")
-    other = plain_state.CLASSES.index("papers.su.trip:Trip")
+    other = plain_state.CLASSES.index("papers.su.methods:Trip")
     made = plain_state.Reader().read([plain_state.OBJECT, number, {"__class__": [plain_state.OBJECT, other, {}]}])
     assert type(made).__name__ == "Last2"
 

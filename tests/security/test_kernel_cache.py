@@ -15,7 +15,7 @@ from batchcast.compiled import place
 from batchcast.compiled.place import kernel_folder
 
 SHOWS = """
-from batchcast.papers.quick_starters.log_uniform import fitted
+from batchcast.papers.quick_starters.bounds import fitted
 import numba
 import numpy as np
 fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5)

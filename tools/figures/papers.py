@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from batchcast.papers.vasp.page import PAPER_MRE
+from batchcast.papers.vasp.study import PAPER_MRE
 from batchcast.units import span
 
 from .files import Figures, Study

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..cli.grammar import Verb, output_option
+from ..cli.grammar import Verb, option, output_option
 
 PAPERS = {
     "pqstar": "Queue waits: jobs that start within an hour (quick starters; Kumar & Vadhiyar 2012).",
@@ -64,17 +64,10 @@ def command() -> None:
 
 
 @command.command("all")
-@click.option("--quick", is_flag=True, help="Use a small part of each paper's data (minutes instead of hours).")
-@output_option("Folder of pages and results.", metavar="FOLDER", default="papers", show_default=True)
-@click.option(
-    "--log",
-    "logs",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Add your own log to the tables that accept one.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every paper's rows.")
+@option("--quick", "Use a small part of each paper's data (minutes instead of hours).")
+@output_option("Folder of pages and results.", metavar="FOLDER", default="papers")
+@option("--log FILE", "Add your own log to the tables that accept one.", "logs", multiple=True, type=click.Path())
+@option("--json", "Print one JSON document with every paper's rows.", "as_json")
 @click.pass_context
 def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ...], as_json: bool) -> None:
     """Run the five reproductions; write a page of each to FOLDER."""

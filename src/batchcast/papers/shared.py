@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..document import plain
+from ..cli.output import console, document, dumps, emit, plain, say, write_text
 from ..errors import BatchcastError, InputError
-from ..events.event import Event
-from ..events.state import SystemState
-from ..job import JobRequest
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
+from ..predict.adapters import OfJob
 from ..predict.protocol import Prediction
-from ..report.blocks import Section, Table, TableColumn
+from ..report.blocks import Section, Table, TableColumn, page
 from ..sweep.task import DECIDING, own_code
-from ..trace.whole_file import whole_file
+from ..trace.whole_file import folder, whole_file
 from ..units import counted
 from ..version import __version__
 
@@ -41,9 +39,9 @@ def shared_folder() -> Path:
     named = os.environ.get("BATCHCAST_SHARED")
     if named:
         return Path(named)
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "shared" / "traces").is_dir():
-            return folder / "shared"
+    for above in (Path.cwd(), *Path.cwd().parents):
+        if (above / "shared" / "traces").is_dir():
+            return above / "shared"
     raise InputError(
         "the papers' logs were not found: no folder shared/traces here or above",
         hint="set BATCHCAST_SHARED to the folder that contains traces/ (Parallel Workloads Archive, *.swf.gz)",
@@ -56,18 +54,10 @@ def provenance(hashes: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
     return {"command": command, "batchcast": __version__, "logs (sha256)": dict(hashes), "settings": dict(settings)}
 
 
-class Precomputed:
-    """A predictor that returns, by the job's row, predictions that were computed earlier."""
-
-    def __init__(self, points: np.ndarray) -> None:
-        self.points = points.tolist()
-
-    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the stored prediction for the job's row."""
-        return Prediction(max(self.points[job.row], 1.0))
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Do nothing, because all predictions are given in advance."""
+def precomputed(points: np.ndarray) -> OfJob:
+    """Return a predictor that returns, by the job's row, predictions (s) that were computed earlier."""
+    known = points.tolist()
+    return OfJob(lambda job: Prediction(max(known[job.row], 1.0)))
 
 
 DECIDE = (*DECIDING, "evaluation")  # names of the code files on which the results of a part depend
@@ -121,6 +111,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, held: Mapping[str, Any]) -> None:
+    """Store a part in its file; BatchcastError if the folder cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as beside:
@@ -129,28 +120,72 @@ def _write(path: Path, held: Mapping[str, Any]) -> None:
         raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error
 
 
-Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-
-
 @dataclass(eq=False)
 class Gathering:
-    """Base class for the results of a reproduction: the rows of each table, the figures and the logs' checksums.
+    """Base class for a reproduction: computes its tables and figures, and writes them to the folder `output`.
 
-    `first` is the number of jobs of each log that are used; None means all jobs. A subclass sets `made` to the names of
-    its tables.
+    `first` is the number of jobs of each log that are used; None means all jobs. With `again`, parts that an earlier
+    run stored are computed again. A subclass sets the paper's name, the title of the page, the names of its tables
+    (`made`), and sentences about how it interprets the paper (`reading`).
     """
 
-    kept: ComputedParts
+    output: str
+    again: bool
     first: int | None
-    progress: Progress
-    say: Callable[[str], None]
 
+    paper: ClassVar[str]
+    title: ClassVar[str]
     made: ClassVar[tuple[str, ...]]
+    reading: ClassVar[Sequence[str]]
 
     def __post_init__(self) -> None:
+        self.parts = ComputedParts(Path(self.output) / "parts", self.again)
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.made}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
+
+    def part(self, log: str, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return a part of the results on one log: read from its file, or computed and then stored."""
+        return self.parts.part(name, {"log": self.hashes[log], "first": self.first, **made_of}, compute)
+
+    def print_results(
+        self,
+        gather: Callable[[Path], tuple[Sequence[str], Sequence[Table]]],
+        settings: dict[str, Any],
+        as_json: bool,
+        own: str | None = None,
+    ) -> None:
+        """Let `gather` compute the results; write the results as a page and a JSON file, and print them.
+
+        `gather` takes the folder of the logs, or the folder of the user's own log `own`, and returns findings and
+        tables. This method prints on stderr how many parts were computed, and where the results are.
+        """
+        from ..report.terminal import show
+
+        traces, parts = Path(own).parent if own else shared_folder() / "traces", self.parts
+        with folder(self.output) as place:
+            summary, tables = gather(traces)
+            settings["cpu_s"] = round(parts.cpu_s)
+            results = [{"table": table, **row} for table, rows in self.rows.items() for row in rows]
+            log = {"source": own or str(traces), "sha256": self.hashes}
+            doc = document(f"reproduce-{self.paper}", log, settings, summary, results)
+            (place / "result.json").write_text(dumps(doc))
+            sections = [
+                Section("In short", list(summary)),
+                *(Section(table.caption, [table]) for table in tables),
+                Section("Pictures", self.pictures),
+                Section("How the paper was read", list(self.reading)),
+            ]
+            (place / "index.html").write_text(page(self.title, sections, provenance(self.hashes, settings)))
+        say(
+            f"{parts.computed} parts computed, {parts.reused} found in {self.output}/parts; "
+            f"all parts together took {parts.cpu_s:,.0f} s of CPU"
+        )
+        say(f"page: {self.output}/index.html, numbers: {self.output}/result.json")
+        if as_json:
+            emit(doc)
+        else:
+            show(console(), [*tables, *summary])
 
 
 OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
@@ -284,6 +319,7 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
 
 
 def _interval(row: Mapping[str, Any]) -> str:
+    """Return the 90 % interval of a gain as text, or the reason why there is none."""
     low, high = row["gain_low"], row["gain_high"]
     if low != low:
         return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"
@@ -292,55 +328,5 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 def write_page(path: Path, title: str, parts: Sequence[Section], made_by: Mapping[str, Any]) -> None:
     """Write the HTML page of a reproduction, and print its path on stderr."""
-    from ..cli.output import say, write_text
-    from ..report import page
-
     write_text(path, page(title, parts, made_by))
     say(f"page: {path}")
-
-
-def print_reproduced(
-    paper: str,
-    title: str,
-    gathered: Any,
-    gather: Callable[[Path], tuple[Sequence[str], Sequence[Any]]],
-    reading: Sequence[str],
-    settings: dict[str, Any],
-    output: str,
-    as_json: bool,
-    own: str | None = None,
-) -> None:
-    """Let `gather` compute the results into `gathered`; write the results as a page and a JSON file, and print them.
-
-    `gather` takes the folder of the logs, or the folder of the user's own log `own`. The function `gather` returns
-    findings and tables. The function prints on stderr how many parts were computed, and where the results are.
-    """
-    from ..cli.output import console, document, dumps, emit, say
-    from ..report import page
-    from ..report.terminal import show
-    from ..trace.whole_file import folder
-
-    traces, kept = Path(own).parent if own else shared_folder() / "traces", gathered.kept
-    with folder(output) as place:
-        summary, tables = gather(traces)
-        settings["cpu_s"] = round(kept.cpu_s)
-        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
-        log = {"source": own or str(traces), "sha256": gathered.hashes}
-        doc = document(f"reproduce-{paper}", log, settings, summary, results)
-        (place / "result.json").write_text(dumps(doc))
-        parts = [
-            Section("In short", list(summary)),
-            *(Section(table.caption, [table]) for table in tables),
-            Section("Pictures", list(gathered.pictures)),
-            Section("How the paper was read", list(reading)),
-        ]
-        (place / "index.html").write_text(page(title, parts, provenance(gathered.hashes, settings)))
-    say(
-        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
-        f"all parts together took {kept.cpu_s:,.0f} s of CPU"
-    )
-    say(f"page: {output}/index.html, numbers: {output}/result.json")
-    if as_json:
-        emit(doc)
-    else:
-        show(console(), [*tables, *summary])

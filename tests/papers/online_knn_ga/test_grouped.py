@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.papers.online_knn_ga.minh_wolters import Groups, grouped_estimates, weighted_nearest
+from batchcast.papers.online_knn_ga.methods import Groups, grouped_estimates, weighted_nearest
 from batchcast.papers.online_knn_ga.nearest import mean_and_std, mean_of_last
 
 
@@ -24,7 +24,9 @@ def test_groups_answer_as_single_jobs_do(seed, jobs, asked, template, n, k, part
     null, span = np.array([2, -2], dtype=np.int32), np.array([4.0, 0.0, 4.0])
     weights = np.zeros(5) if weightless else rng.choice([0.0, 0.25, 0.5, 1.0], 5)
     parted_at = 2.0 if parted else np.nan
-    groups = Groups.of(codes, values, query_codes, queries, null, span, parted_at)
+    groups = Groups.of(
+        {"codes": codes, "values": values}, {"codes": query_codes, "values": queries}, null, span, parted_at
+    )
     fast = grouped_estimates(groups, run, total, done, fallback, weights, template, n, k)
     for i, d in enumerate(done.tolist()):
         near = weighted_nearest(

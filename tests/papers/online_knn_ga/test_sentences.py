@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchcast.papers.online_knn_ga.page import READING, findings
+from batchcast.papers.online_knn_ga.study import READING, findings
 
 TABLES = ("2", "3-4", "noise", "near", "5-6", "sensitivity")
 

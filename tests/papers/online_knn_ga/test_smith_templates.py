@@ -7,7 +7,7 @@ from batchcast.events.driver import Cadence
 from batchcast.events.event import End, Submit
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
-from batchcast.papers.online_knn_ga.smith_templates import UNIVERSE, UNTRAINED, SmithTemplates, smallest_interval
+from batchcast.papers.online_knn_ga.methods import FIRST_TEMPLATES, UNIVERSE, SmithTemplates, smallest_interval
 from batchcast.testing import small_log
 
 
@@ -28,7 +28,7 @@ def test_what_was_tried_equals_what_was_said(protocol):
     known = ~np.isnan(training["run"])
     training = {name: column[known] for name, column in training.items()}
     estimate, interval, fallback = method._answers(training)
-    told = smallest_interval(np.array(UNTRAINED), estimate, interval, fallback)
+    told = smallest_interval(np.array(FIRST_TEMPLATES), estimate, interval, fallback)
     limit = np.nan_to_num(training["limit"], nan=np.inf)
     expected = [said[row] for row in np.arange(30, 70)[known]]
     np.testing.assert_allclose(np.maximum(np.minimum(told, limit), 1.0), expected)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.online_knn_ga.page import pictures, with_gains, with_printed_requests
 from batchcast.papers.online_knn_ga.study import (
     LOCAL,
     METHOD,
@@ -12,10 +11,13 @@ from batchcast.papers.online_knn_ga.study import (
     baselines,
     load,
     near_rows,
+    pictures,
     plans,
     pyss_counts,
     scheduled,
     table_2_row,
+    with_gains,
+    with_printed_requests,
 )
 from batchcast.simulation import simulate
 from batchcast.table import LogInfo, Trace
@@ -51,12 +53,10 @@ def test_pyss_leaves_out_early_finishers_tiny_estimates_and_what_ends_after_the_
 
 
 def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
-    from batchcast.cli.output import progress
-
     log = crowded()
     points = {"paper": log.run_time * 0.8, "honest": log.run_time * 1.2}
-    made = [scheduled(log, policy, plan, progress, "") for policy in POLICIES for plan in plans(log, points, closed=())]
-    rows = with_gains([{"set": "HPC2N04", **row} for row in made], {"HPC2N04": SETS[0]})
+    made = [scheduled(log, policy, plan, "") for policy in POLICIES for plan in plans(log, points, closed=())]
+    rows = with_gains([{"set": "HPC2N04", **row} for row in made], SETS[0])
     assert len(rows) == 2 * (2 + 2 * 4)
     assert all(row["wait_gain"] == 0 for row in rows if row["loop"] == "requests")
     raised = [r for r in rows if r["loop"] == "open, raised" and r["protocol"] == "paper" and r["policy"] == "easy"]

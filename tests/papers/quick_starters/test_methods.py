@@ -10,10 +10,17 @@ from batchcast.events.event import Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.quick_starters import ibl_nearest
+from batchcast.papers.quick_starters import ibl_kernel
+from batchcast.papers.quick_starters.bounds import (
+    Group,
+    Learned,
+    LogUniform,
+    Qbets,
+    binomial_rank,
+    cluster_shapes,
+    shortest_history,
+)
 from batchcast.papers.quick_starters.ibl import Ibl
-from batchcast.papers.quick_starters.log_uniform import LogUniform
-from batchcast.papers.quick_starters.qbets import Group, Learned, Qbets, binomial_rank, cluster_shapes, shortest_history
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")
@@ -129,10 +136,10 @@ def test_log_uniform_fits_a_log_uniform_queue():
 def test_nearest_as_by_sorting_everything(apart, newest, k):
     n = len(apart)
     newest %= n
-    ring = ibl_nearest.blank_instances(n)
+    ring = ibl_kernel.blank_instances(n)
     ring.used[:] = n, (newest + 1) % n
     near, room = np.zeros(64, np.int64), np.zeros(64, np.float32)
-    count = ibl_nearest.nearest(ring, np.array(apart, np.float32), k, near, room)
+    count = ibl_kernel.nearest(ring, np.array(apart, np.float32), k, near, room)
     order = [(newest - step) % n for step in range(n)]
     assert near[:count].tolist() == naive.nearest(apart, order, k)
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 from batchcast.errors import UsageError
+from batchcast.papers.su.methods import Su
 from batchcast.papers.su.study import local_offset
-from batchcast.papers.su.su import Su
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import write_parquet
 

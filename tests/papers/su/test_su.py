@@ -1,7 +1,7 @@
 import numpy as np
 
 from batchcast.events.recorded import replay
-from batchcast.papers.su.su import Su
+from batchcast.papers.su.methods import Su
 from batchcast.table import Trace
 
 

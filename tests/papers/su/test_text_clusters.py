@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from batchcast.papers.su.su import calinski_harabasz, cluster_texts
+from batchcast.papers.su.methods import calinski_harabasz, cluster_texts
 
 NAMES = [f"ada_wing_{k}" for k in range(5)] + [f"ada_mesh-refinement-{k}" for k in range(5)]
 

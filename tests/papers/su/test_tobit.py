@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.su.trip import fit_tobit
+from batchcast.papers.su.methods import fit_tobit
 
 
 def test_sees_through_the_cut_that_least_squares_falls_for():

@@ -4,24 +4,17 @@ from batchcast.events.driver import Cadence
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.learner import FeatureMethod
+from batchcast.papers.vasp.methods import FeatureMethod
 
 
-class Mean:
-    name = "mean"
+class MeanMethod(FeatureMethod):
+    model_name = "mean"
 
-    def __init__(self, names, settings):
-        pass
-
-    def fit(self, rows, log_run):
+    def fit_rows(self, rows, log_run):
         self.value = log_run.mean()
 
     def predict_row(self, row):
         return self.value
-
-
-class MeanMethod(FeatureMethod):
-    makes = Mean
 
 
 def test_a_young_model_is_taught_whenever_its_jobs_have_doubled():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.papers.vasp.learner import Encoder
+from batchcast.papers.vasp.methods import Encoder
 
 NAMES = ("core_num", "encut", "prec", "ispin")
 ROWS = [(8.0, 200.0, "normal", 1.0), (16.0, 400.0, "accurate", 2.0), (8.0, 300.0, "normal", 1.0)]

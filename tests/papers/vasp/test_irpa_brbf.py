@@ -9,8 +9,7 @@ from batchcast.events.event import End
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.brbf import Brbf
-from batchcast.papers.vasp.irpa import Irpa
+from batchcast.papers.vasp.methods import Brbf, FeatureMethod, Irpa
 from batchcast.predict.registry import make
 from batchcast.table import Trace
 
@@ -104,24 +103,16 @@ def test_training_rows_are_in_order_of_submission():
     requests, run = jobs()
     seen = []
 
-    class Spy:
-        name = "spy"
+    class Spy(FeatureMethod):
+        model_name = "spy"
 
-        def __init__(self, names, settings):
-            pass
-
-        def fit(self, rows, log_run):
+        def fit_rows(self, rows, log_run):
             seen.append(log_run.tolist())
 
         def predict_row(self, row):
             return 1.0
 
-    from batchcast.papers.vasp.learner import FeatureMethod
-
-    class Spied(FeatureMethod):
-        makes = Spy
-
-    method = Spied(window=40, min_jobs=10)
+    method = Spy(window=40, min_jobs=10)
     for k in np.random.default_rng(0).permutation(50):
         method.observe(End(1e6, requests[k], run[k], 0.0), SystemState())
     method.refit(1e6)
@@ -133,21 +124,21 @@ def test_irpa_weighs_its_sub_models():
     requests, run = jobs()
     names = ("encut", "nbands", "ispin", "prec")
     rows = [tuple(job.extra[name] for name in names) for job in requests]
-    model = Irpa(features=names).model
-    model.fit(rows[:200], np.log10(run[:200]))
-    x = model.encoder.one_hot(rows[200:201])[0]
-    values = np.array([regressor.predict_row(x) for regressor in model.below])
-    weights = model._weights(values)
+    method = Irpa(features=names)
+    method.fit_rows(rows[:200], np.log10(run[:200]))
+    x = method.encoder.one_hot(rows[200:201])[0]
+    values = np.array([regressor.predict_row(x) for regressor in method.below])
+    weights = method._weights(values)
     assert weights.sum() == pytest.approx(1.0)
     assert (weights >= 0).all()
-    assert model.predict_row(rows[200]) == pytest.approx(weights @ values)
+    assert method.predict_row(rows[200]) == pytest.approx(weights @ values)
 
 
 def test_irpa_survives_one_sub_model_always_nearest():
     rows = [(float(k % 7),) for k in range(60)]
-    model = Irpa(features=("nbands",)).model
-    model.fit(rows, np.zeros(60) + 2.0)
-    assert model.predict_row((3.0,)) == pytest.approx(2.0, abs=0.02)
+    method = Irpa(features=("nbands",))
+    method.fit_rows(rows, np.zeros(60) + 2.0)
+    assert method.predict_row((3.0,)) == pytest.approx(2.0, abs=0.02)
 
 
 def test_brbf_has_networks_only_for_keys_with_more_than_key_min_jobs():
@@ -156,10 +147,10 @@ def test_brbf_has_networks_only_for_keys_with_more_than_key_min_jobs():
     rows = [tuple(job.extra[name] for name in names) for job in requests]
     counts = {key: sum(row[2:] == key for row in rows) for key in {row[2:] for row in rows}}
     least = sorted(counts.values())[1]
-    model = Brbf(least, ridge=0.1, floor=1.0, features=names).model
-    model.fit(rows, np.log10(run))
-    assert set(model.networks) == {key for key, count in counts.items() if count > least}
-    assert model.general is not None
+    method = Brbf(least, ridge=0.1, floor=1.0, features=names)
+    method.fit_rows(rows, np.log10(run))
+    assert set(method.networks) == {key for key, count in counts.items() if count > least}
+    assert method.general is not None
 
 
 @pytest.mark.parametrize("spec", ["irpa", "brbf", "forest", "boosted"])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.parzen import Parzen, density_mode
+from batchcast.papers.vasp.methods import Parzen, density_mode
 
 NAN = float("nan")
 
@@ -31,7 +31,7 @@ def test_keys_over_extra_columns_part_classes():
 
 @given(st.lists(st.floats(0, 6), min_size=1, max_size=30))
 def test_no_point_of_a_fine_grid_is_denser_than_the_mode(values):
-    from batchcast.papers.vasp.parzen import bandwidth
+    from batchcast.papers.vasp.methods import bandwidth
 
     logs = np.array(values)
     width = bandwidth(logs)

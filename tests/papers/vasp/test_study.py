@@ -8,12 +8,13 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.papers.vasp import study as vasp_study
-from batchcast.papers.vasp.page import differences_tables
-from batchcast.papers.vasp.runs import NEEDED, read_runs
 from batchcast.papers.vasp.study import (
+    NEEDED,
+    differences_tables,
     distribution,
     facts,
     range_tables,
+    read_runs,
     resampled,
     shares_table,
     study,

@@ -4,7 +4,7 @@ bin."""
 import numpy as np
 
 from batchcast.papers.vasp.features import draw_vasp_log
-from batchcast.papers.vasp.learner import KEY
+from batchcast.papers.vasp.methods import KEY
 
 
 def test_the_paper_s_scale_has_three_large_keys_many_users_and_every_bin():

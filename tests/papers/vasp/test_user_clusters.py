@@ -1,7 +1,7 @@
 import numpy as np
 
 from batchcast.events.recorded import replay
-from batchcast.papers.vasp.user_clusters import UserClusters
+from batchcast.papers.vasp.methods import UserClusters
 from batchcast.table import Trace
 
 

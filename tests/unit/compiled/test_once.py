@@ -13,7 +13,7 @@ from batchcast.compiled.once import LEFT, CompilerLine
 CODE = """
 import sys
 import numpy as np
-from batchcast.papers.quick_starters.log_uniform import fitted
+from batchcast.papers.quick_starters.bounds import fitted
 print("ready", flush=True)
 sys.stdin.readline()
 fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5)

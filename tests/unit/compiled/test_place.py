@@ -86,7 +86,7 @@ def test_what_is_compiled_into_a_kernel_is_in_the_name_of_its_folder(file: Path)
 
 FITTED = """
 import numpy as np
-from batchcast.papers.quick_starters.log_uniform import fitted
+from batchcast.papers.quick_starters.bounds import fitted
 from batchcast.papers.grid.kernels import pairs
 print(fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5) > 0, fitted.stats.cache_path)
 """

@@ -11,8 +11,7 @@ import batchcast
 from batchcast.columns import COLUMNS
 from batchcast.errors import UsageError
 from batchcast.job import as_submitted
-from batchcast.papers.vasp.parzen import Parzen
-from batchcast.papers.vasp.user_clusters import UserClusters
+from batchcast.papers.vasp.methods import Parzen, UserClusters
 from batchcast.predict.gate import accepted, class_codes, class_key
 from batchcast.predict.registry import available, load, make, takes
 from batchcast.predict.runtime.baselines import RecentMean

@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small genetic algorithm that minimises over bits, whole numbers and reals, and the training set of its fitness.
+"""What the methods of this paper share: a genetic algorithm, the jobs and windows on which the methods are trained, and
+their base classes.
 
-The class of the training set can compute the prediction that each job would have got at its submission.
+The genetic algorithm minimises over bits, whole numbers and reals. Jobs are stored as arrays, and windows move over the
+jobs in log order (Xu et al. 2018, section 2.3). The class `Trial`, the training set of the fitness, can compute the
+prediction that each job would have got at its submission.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
-from ...events.event import Event
+from ...events.event import End, Event, Submit, Withdraw
 from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, LargestLimit
+from ...predict.gate import field_value, finite_or_nan
 from .nearest import Orders, mean_of_last, neighbour_orders, normalised, planned
-from .store import Batches, Store
 
 
 class Gene(NamedTuple):
@@ -66,38 +73,30 @@ def minimise(
     kinds = np.array([g.kind for g in genes])
     met: dict[bytes, float] = {}
 
-    def scored(genomes: np.ndarray) -> np.ndarray:
-        for genome in genomes:
-            key = genome.tobytes()
+    def ranked(genomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the genomes and their fitness, best first."""
+        keys = [genome.tobytes() for genome in genomes]
+        for key, genome in zip(keys, genomes):
             if key not in met:
                 met[key] = float(fitness(genome))
-        return np.array([met[genome.tobytes()] for genome in genomes])
+        value = np.array([met[key] for key in keys])
+        order = np.argsort(value, kind="stable")
+        return genomes[order], value[order]
 
-    now = _random(kinds, low, high, population, rng)
+    drawn = low + (high - low) * rng.random((population, len(genes)))
+    whole = np.minimum(np.floor(low + (high - low + 1) * rng.random((population, len(genes)))), high)
+    now = np.where(kinds == "real", drawn, whole)
     if start is not None:
         now[: len(start)] = start[:population]
-    value = scored(now)
-    best, idle = float(value.min()), 0
+    now, value = ranked(now)
+    keep, idle = min(ELITE, population), 0
     for _ in range(generations - 1):
         if 0 < patience <= idle:
             break
-        order = np.argsort(value, kind="stable")
-        now, value = now[order], value[order]
-        children = _children(now, value, kinds, low, high, rng)
-        keep = min(ELITE, population)
-        now = np.concatenate([now[:keep], children[: population - keep]])
-        value = np.concatenate([value[:keep], scored(now[keep:])])
-        idle = 0 if float(value.min()) < best else idle + 1
-        best = min(best, float(value.min()))
-    order = np.argsort(value, kind="stable")
-    now, value = now[order], value[order]
+        best, children = value[0], _children(now, value, kinds, low, high, rng)
+        now, value = ranked(np.concatenate([now[:keep], children[: population - keep]]))
+        idle = 0 if value[0] < best else idle + 1
     return Evolved(now[0].copy(), float(value[0]), now, len(met))
-
-
-def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    drawn = low + (high - low) * rng.random((size, len(low)))
-    whole = np.minimum(np.floor(low + (high - low + 1) * rng.random((size, len(low)))), high)
-    return np.asarray(np.where(kinds == "real", drawn, whole))
 
 
 def _children(
@@ -151,6 +150,8 @@ def sweep(
 
 @allocating
 def _of_first(entries: np.ndarray, begin: int, end: int, run: np.ndarray, oldest: int, k: int) -> tuple[float, float]:
+    """Return mean and standard deviation of the run times of the first k neighbours that completed at or after
+    `oldest`; NaN if there are none."""
     count, first, one, two = 0, 0.0, 0.0, 0.0
     for at in range(begin, end):
         place = entries[at]
@@ -197,19 +198,226 @@ def score(
     return ratio / np.exp(pu_weight * (1.0 - pu) ** 2), error / len(actual), pu
 
 
+@dataclass(frozen=True)
+class Batches:
+    """The windows have h, t1 and t2 submissions; batch b (from 0) begins at submission h + t1 + b * t2.
+
+    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and whenever
+    the number of submissions has doubled. A young batch splits all submissions so far into two thirds of history and
+    one third of training, like the paper's 4,500 submissions. Young batches have negative batch numbers. If `first` is
+    0, there are no young batches.
+
+    >>> batches = Batches(3000, 1500, 1000)
+    >>> batches.due(4499), batches.due(4500), batches.due(6700), batches.windows(1)
+    (-1, 0, 2, (1000, 4000, 5500))
+    >>> young = Batches(3000, 1500, 1000, first=600)
+    >>> young.sizes, young.none, young.due(599), young.due(600), young.due(1300), young.windows(-3)
+    ((600, 1200, 2400), -4, -4, -3, -2, (0, 400, 600))
+    """
+
+    h: int
+    t1: int
+    t2: int
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.h, self.t1, self.t2) < 1:
+            raise ValueError("h, t1 and t2 are at least 1 job")
+        if self.first < 0 or 0 < self.first < 3:
+            raise ValueError("first is 0 (windows do not grow) or at least 3 jobs")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of submissions after which the young batches (before h + t1 submissions) begin."""
+        sizes, size = [], self.first
+        while 0 < size < self.h + self.t1:
+            sizes.append(size)
+            size *= 2
+        return tuple(sizes)
+
+    @property
+    def none(self) -> int:
+        """The batch number that means that no batch has begun."""
+        return -1 - len(self.sizes)
+
+    @property
+    def cadence(self) -> int:
+        """Number of submissions between two calls of `refit`, so that no batch begins late."""
+        return math.gcd(self.h + self.t1, self.t2, *self.sizes[:1])
+
+    def due(self, submitted: int) -> int:
+        """Return the batch whose TestSet has the next submission; `none` before the first batch."""
+        if submitted >= self.h + self.t1:
+            return (submitted - self.h - self.t1) // self.t2
+        return bisect_right(self.sizes, submitted) + self.none
+
+    def windows(self, batch: int) -> tuple[int, int, int]:
+        """Return the submissions at which the batch's HistSet begins, its TrainingSet begins, and its TestSet
+        begins."""
+        if batch < 0:
+            return 0, 2 * self.sizes[batch] // 3, self.sizes[batch]
+        first = batch * self.t2
+        return first, first + self.h, first + self.h + self.t1
+
+
+class Rows:
+    """A table of rows that are appended at the end and dropped at the front; an append takes amortised O(1) time."""
+
+    __slots__ = ("columns", "dropped", "length")
+
+    def __init__(self, **columns: tuple[int, type]) -> None:
+        """Create an empty table with the given columns, each with its width (0 for a vector) and dtype."""
+        self.columns: dict[str, np.ndarray] = {
+            name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
+        }
+        self.length = 0
+        self.dropped = 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name][: self.length]
+
+    def append(self, *values: Any) -> None:
+        """Append a row, with values in the order of the columns."""
+        if self.length == len(next(iter(self.columns.values()))):
+            for name, column in self.columns.items():
+                self.columns[name] = np.concatenate([column, np.zeros_like(column)])
+        for column, value in zip(self.columns.values(), values):
+            column[self.length] = value
+        self.length += 1
+
+    def keep(self, mask: np.ndarray) -> None:
+        """Drop the rows for which `mask` (length,) is false."""
+        kept = int(mask.sum())
+        for column in self.columns.values():
+            column[:kept] = column[: self.length][mask]
+        self.dropped += self.length - kept
+        self.length = kept
+
+
+@dataclass(eq=False, repr=False)
+class Store:
+    """Stores requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
+
+    Fields in `nominals` are compared for equality, and stored as codes from 0; an unknown value also has a code. Fields
+    in `numbers` are compared by distance; unknown and infinite values are NaN. `instead` names the column that replaces
+    a field if a job does not have the field. `run` of a request is NaN until the job's End event. Finished jobs
+    submitted before `oldest` are dropped, because no window contains these jobs. If a job's End has no Submit before it
+    (because a live clock began later), the job counts as submitted last. O(1) per event.
+    """
+
+    nominals: tuple[str, ...]
+    numbers: tuple[str, ...]
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.met: dict[str, str] = {}
+        self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in self.nominals)
+        shape = {"codes": (len(self.nominals), np.int32), "values": (len(self.numbers), np.float64)}
+        self.requests = Rows(
+            **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
+        )
+        self.finished = Rows(
+            **shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64), total=(0, np.float64)
+        )
+        self.completions = 0
+        self.oldest = 0
+        self.limits = LargestLimit()
+        self.open: dict[int, int] = {}
+        self.low, self.high = np.full(len(self.numbers), np.inf), np.full(len(self.numbers), -np.inf)
+
+    @property
+    def submitted(self) -> int:
+        """Number of submitted jobs so far."""
+        return self.requests.dropped + self.requests.length
+
+    def code(self, job: JobRequest) -> np.ndarray:
+        """Return the job's nominal codes (int32); an unknown value gets -1, which equals no finished job's code."""
+        codes = [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)]
+        return np.array(codes, dtype=np.int32)
+
+    def name_value(self, job: JobRequest, name: str) -> Any:
+        """Return the job's value in a column, or in the column that replaces it; None if both are unknown."""
+        value = field_value(job, name)
+        if value is not None or name not in self.instead:
+            return value
+        other = field_value(job, self.instead[name])
+        # the pair (column, value) differs from every value of the replaced column
+        return None if other is None else (self.instead[name], other)
+
+    def column_of(self, name: str) -> str:
+        """Return the column that is at present used for a name: `account` for `group_id` on a log without groups."""
+        return self.met.get(name, name)
+
+    def value(self, job: JobRequest) -> np.ndarray:
+        """Return the job's numbers (float64), NaN if unknown or infinite."""
+        return np.array([finite_or_nan(field_value(job, name)) for name in self.numbers])
+
+    def observe(self, event: Event) -> None:
+        """Store a request and, when it ends, its run time; other events are ignored."""
+        if isinstance(event, Submit):
+            self._submit(event.job)
+        elif isinstance(event, End):
+            self._end(event.job, event.run_time)
+        elif isinstance(event, Withdraw):
+            self.open.pop(event.job.row, None)
+
+    def _submit(self, job: JobRequest) -> None:
+        """Store a request."""
+        limit, fallback = finite_or_nan(job.req_time), self.limits.of(job.req_time)
+        self.note_names(job)
+        self.open[job.row] = self.submitted
+        value = self.value(job)
+        self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
+        self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
+        self.limits.note(job.req_time)
+
+    def note_names(self, job: JobRequest) -> None:
+        """Give a code to each of the job's names, and record which column each name comes from."""
+        for name, known in zip(self.nominals, self.codes):
+            value = self.name_value(job, name)
+            known.setdefault(value, len(known))
+            if isinstance(value, tuple):
+                self.met.setdefault(name, value[0])
+            elif value is not None:
+                self.met[name] = name
+
+    def _end(self, job: JobRequest, run: float) -> None:
+        """Store the run time of a job that ended."""
+        number = self.open.pop(job.row, None)
+        if number is None:
+            number = self.submitted
+            self.note_names(job)
+        elif number >= self.requests.dropped:
+            self.requests.columns["run"][number - self.requests.dropped] = run
+        if number >= self.oldest:
+            before = self.finished["total"][-1] if self.finished.length else 0.0
+            self.finished.append(self.code(job), self.value(job), number, self.completions, run, before + run)
+        self.completions += 1
+
+    def forget(self, oldest: int) -> None:
+        """Drop submissions before number `oldest`, and compute the running totals again."""
+        self.oldest = oldest
+        self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
+        self.finished.keep(self.finished["number"] >= oldest)
+        self.finished["total"][:] = np.cumsum(self.finished["run"])
+
+    def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return minimum and range of the numbers of all requests so far; range 0 if a number is constant."""
+        span = self.high - self.low
+        return self.low, np.where(np.isfinite(span), span, 0.0)
+
+    def window(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """Return the requests numbered first to last - 1 as columns (views)."""
+        begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
+        return {name: self.requests[name][begin:end] for name in self.requests.columns}
+
+
 NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
 NUMBERS = ("procs", "req_time", "req_mem_kib")
 USER = 0b0001
-TEMPLATES = tuple(range(16))
 INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
 """Columns that replace a template's column if the log does not have that column."""
-EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
-
-
-def template_of(genome: np.ndarray) -> int:
-    """Return the template in the first four genes of a genome, which have a bit for each field."""
-    return sum(int(bit) << field for field, bit in enumerate(genome[:4]))
 
 
 class Parameters(NamedTuple):
@@ -225,9 +433,10 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Parameters:
-        """Convert a genome (x1..x4, weights, N, K, alpha, beta) to parameters."""
+        """Convert a genome (x1..x4, weights, N, K, alpha, beta) to parameters; x1..x4 are the bits of the template."""
         *weights, n, k, alpha, beta = genome[4:].tolist()
-        return cls(template_of(genome), int(n), int(k), alpha, beta, tuple(weights))
+        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+        return cls(template, int(n), int(k), alpha, beta, tuple(weights))
 
 
 def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
@@ -257,19 +466,14 @@ class Trial(NamedTuple):
         largest K."""
         finished, done = store.finished, training["done"]
         queries, values = (normalised(jobs["values"], low, span) for jobs in (training, finished))
-        orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), TEMPLATES, most)
+        orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), range(16), most)
         run, total = finished["run"].copy(), finished["total"].copy()
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
-    def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
-        """Return the estimate Est and the deviation std of every training job; std is NaN if the time limit is the
-        prediction."""
-        own, user = self.orders[chosen.template], self.orders[USER]
-        return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
-
     def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
         """Return fitness, MAE and PU on the training set."""
-        mean, std = self.estimates(chosen)
+        own, user = self.orders[chosen.template], self.orders[USER]
+        mean, std = sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
         return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
 
 
@@ -290,6 +494,8 @@ class BatchMethod:
     first: int = field(default=200, kw_only=True)
     patience: int = field(default=0, kw_only=True)
 
+    levels: ClassVar[tuple[float, ...]] = LEVELS
+    either: ClassVar[tuple[tuple[str, str], ...]] = tuple(INSTEAD.items())
     nominals: ClassVar[tuple[str, ...]] = NOMINALS
     numbers: ClassVar[tuple[str, ...]] = NUMBERS
     least_generations: ClassVar[int] = 1
@@ -314,16 +520,20 @@ class BatchMethod:
         due = self.batches.due(self.store.submitted)
         if due > self.batch:
             self.batch = due
-            self.store.forget(self.batches.history(due)[0])
+            self.store.forget(self.batches.windows(due)[0])
             self.renew(now)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
         raise NotImplementedError
 
+    def history(self) -> np.ndarray:
+        """Return the numbers (n, columns) of the requests in the batch's HistSet."""
+        return self.store.window(*self.batches.windows(self.batch)[:2])["values"]
+
     def training(self) -> dict[str, np.ndarray]:
         """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
-        window = self.store.window(*self.batches.training(self.batch))
+        window = self.store.window(*self.batches.windows(self.batch)[1:])
         known = ~np.isnan(window["run"])
         jobs = {name: column[known] for name, column in window.items()}
         return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
@@ -362,7 +572,7 @@ class BatchMethod:
 
     def note(self, now: float, evaluations: int, **found: Any) -> None:
         """Record the result and the cost of a search."""
-        first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
+        first = {"now": now, "batch": self.batch, "first_job": self.batches.windows(self.batch)[2]}
         self.trained.append({**first, **found, "evaluations": evaluations})
 
 

@@ -11,6 +11,7 @@ candidates, about most * (1 + log(n/most)) remain in the list.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,15 +156,13 @@ def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.nda
 
     Unknown values count as -1 (features are normalised to about [0, 1] or standardised). The predicted run time is
     clipped to the range of the neighbours' run times, because a fit on a few jobs cannot extrapolate. If there is one
-    neighbour, or all run times are equal, the prediction is this run time. `mean` is the mean run time; `linear` is
-    least squares of smallest norm; `svr` is scikit-learn's SVR (Gaussian kernel, default parameters) on standardised
-    run times; `forest` is a random forest of 10 trees.
+    neighbour, or all run times are equal, the prediction is this run time. `linear` is least squares of smallest norm;
+    `svr` is scikit-learn's SVR (Gaussian kernel, default parameters) on standardised run times; `forest` is a random
+    forest of 10 trees.
     """
     low, high = float(run.min()), float(run.max())
     if low == high:
         return low
-    if model == "mean":
-        return float(run.mean())
     known, asked = np.nan_to_num(table, nan=-1.0), np.nan_to_num(query, nan=-1.0)
     value = float(fitted(model, known, run, seed)(asked[None, :])[0])
     return min(max(value, low), high)
@@ -228,7 +227,7 @@ def neighbour_orders(
     done: np.ndarray,
     values: np.ndarray,
     codes: np.ndarray,
-    templates: tuple[int, ...],
+    templates: Iterable[int],
     most: int,
 ) -> dict[int, Orders]:
     """Return each template's sorted neighbours of the queries, given by normalised numbers (t, m), codes (t, f) and

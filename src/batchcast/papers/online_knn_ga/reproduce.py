@@ -9,40 +9,24 @@ from typing import Any
 
 import click
 
-from ...cli.grammar import output_option, verb
-from ...cli.output import progress, say
+from ...cli.grammar import option, output_option, verb
 from ...errors import UsageError
-from ..shared import ComputedParts, print_reproduced
 
-TITLE = "Online run-time prediction by similar jobs (Xu et al. 2018)"
 PARTS = ("accuracy", "minh", "local", "operator", "baselines", "schedules", "sensitivity")
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
+CLOSED_HELP = "Corrections of the closed loop (each trains again): requested,incremental,doubling or none."
 
 
-@verb("online-knn-ga")
-@click.option("--data-set", "names", multiple=True, type=click.Choice(NAMES), help="Only this data set (repeatable).")
-@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
-@click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
-@click.option("--quick", is_flag=True, help="Only the first 7,000 jobs of HPC2N04, without the sensitivity part.")
-@click.option(
-    "--closed-corrections",
-    default="requested",
-    show_default=True,
-    metavar="NAMES",
-    help="Corrections of the closed loop (each trains again): requested,incremental,doubling or none.",
-)
-@output_option("Folder for the page and the JSON file.", metavar="FOLDER", default="online-knn-ga", show_default=True)
-@click.option("--again", is_flag=True, help="Recompute the results of earlier runs in FOLDER/parts.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@verb("online-knn-ga", json="Print one JSON document instead of tables.")
+@option("--data-set", "Only this data set (repeatable).", "names", multiple=True, type=click.Choice(NAMES))
+@option("--part", "Only this part (repeatable).", "parts", multiple=True, type=click.Choice(PARTS))
+@option("--first N", "Only the first N jobs of each set.", type=click.IntRange(min=6000))
+@option("--quick", "Only the first 7,000 jobs of HPC2N04, without the sensitivity part.")
+@option("--closed-corrections NAMES", CLOSED_HELP, default="requested")
+@output_option("Folder for the page and the JSON file.", metavar="FOLDER", default="online-knn-ga")
+@option("--again", "Recompute the results of earlier runs in FOLDER/parts.")
 def command(
-    names: Sequence[str],
-    parts: Sequence[str],
-    first: int | None,
-    quick: bool,
-    closed_corrections: str,
-    output: str,
-    again: bool,
-    as_json: bool,
+    names: Sequence[str], parts: Sequence[str], quick: bool, closed_corrections: str, as_json: bool, **how: Any
 ) -> None:
     """Reproduce Tables 2 to 6 of Xu, Xiong & Xiao 2018 under both protocols; write a page and JSON.
 
@@ -50,12 +34,10 @@ def command(
     the method) takes hours. `--data-set`, `--part` and `--first` select. Finished parts are stored in FOLDER/parts and
     reused by the next run with the same code, logs and settings.
     """
-    from .gathered import Gathered
-    from .page import READING, findings, tables
-    from .study import CORRECTIONS, SETS
+    from .study import CORRECTIONS, SETS, Gathered, findings, tables
 
     if quick:
-        names, first = names or NAMES[:1], min(first or 7_000, 7_000)
+        names, how["first"] = names or NAMES[:1], min(how["first"] or 7_000, 7_000)
         parts = parts or ("accuracy", "minh", "local", "schedules", "baselines")
     closed = [] if closed_corrections == "none" else closed_corrections.split(",")
     if strange := [word for word in closed if word not in CORRECTIONS]:
@@ -63,15 +45,15 @@ def command(
     wanted = set(parts or PARTS)
     sets = [each for each in SETS if not names or each.name in names]
     settings = {
-        "sets": [each.name for each in sets], "first": first, "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
+        "sets": [each.name for each in sets], "first": how["first"], "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
         "closed_corrections": closed, "event_order": "pyss",
         "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100,
     }  # fmt: skip
-    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, progress, say)
+    gathered = Gathered(**how)
 
     def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for each in sets:
             gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
         return findings(gathered.rows, sets), tables(gathered.rows, sets[0].name)
 
-    print_reproduced("online-knn-ga", TITLE, gathered, gather, READING, settings, output, as_json)
+    gathered.print_results(gather, settings, as_json)

@@ -17,9 +17,8 @@ from ...predict.protocol import SHORTEST, Grounds, Prediction, at_least_a_second
 from ...predict.wait.recent_wait import AN_HOUR, FITS, guess
 from ...records import enlarged
 from ...table import Trace
-from . import ibl_attributes, ibl_nearest
-from .ibl_attributes import Attributes
-from .ibl_nearest import TrainingPart, search_weights
+from . import ibl_kernel
+from .ibl_kernel import Attributes, How, TrainingPart, search_weights
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
@@ -66,7 +65,7 @@ class Ibl:
     Similarity is a heterogeneous Euclidean-overlap distance over attributes of the job (processors, limit, user, group,
     executable, queue) and of the state at its submission, as in Kumar and Vadhiyar (2012). Departures: numeric
     attributes are on log2 scales instead of divided by their range; there are further state attributes
-    (`ibl_attributes.NUMBERS`: the user's queued and running jobs and last wait, the mean wait so far of queued jobs,
+    (`ibl_kernel.describe_now`: the user's queued and running jobs and last wait, the mean wait so far of queued jobs,
     the processors of jobs that may start first, the date); the prediction is the weighted median. Cost of a prediction:
     one compiled pass over the window and over the queue, about 20 microseconds at 10,000.
 
@@ -96,46 +95,43 @@ class Ibl:
         cancelled: Cancelled = "count",
         reading: Literal["ours", "text"] = "ours",
     ) -> None:
-        self.literal = reading == "text"
-        k = k or (TEXT_K if self.literal else FIRST_K)
+        literal = reading == "text"
+        k = k or (TEXT_K if literal else FIRST_K)
         if window < 1 or train < 1 or not 1 <= k <= 64 or wide < 1:
             raise ValueError("window, train and wide are at least 1, k is 1 to 64")
-        self.window, self.train, self.wide, self.level, self.sweeps = window, train, wide, level, sweeps
+        self.window, self.train, self.sweeps = window, train, sweeps
         self.refit_every_jobs = train
-        self.search = search and not self.literal
-        numbers, names = (TEXT_WEIGHTS, (1.0,) * 4) if self.literal else (NUMBER_WEIGHTS, NAME_WEIGHTS)
-        self.weights = (np.array(numbers, np.float32), np.array(names, np.float32), k)
-        self.tuned: tuple[np.ndarray, np.ndarray, int] | None = None
+        self.search = search and not literal
+        numbers, names = (TEXT_WEIGHTS, (1.0,) * 4) if literal else (NUMBER_WEIGHTS, NAME_WEIGHTS)
+        self.how = How(np.array(numbers, np.float32), np.array(names, np.float32), k, literal, wide, level)
+        self.tuned: How | None = None
         self.loss = float("nan")
         self.search_s = 0.0  # CPU seconds of the search for weights
         self.cancelled: Cancelled = cancelled
-        self.attributes = ibl_attributes.blank_attributes(1024)
+        self.attributes = ibl_kernel.blank_attributes(1024)
         self.last_wait = np.zeros(64)
-        self.instances = ibl_nearest.blank_instances(window)
+        self.instances = ibl_kernel.blank_instances(window)
         self.noted = 0
         self.wait = np.zeros(0)
         self.learned: list[int] = []
         self.known: list[int] = []
-        self.room = ibl_nearest.blank_room(window, wide)
+        self.room = ibl_kernel.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict the weighted median wait of the `k` nearest submissions, and a quantile of the waits of the `wide`
         nearest."""
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
-            return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
-        asked = ibl_attributes.blank_attributes(1)
+            return Prediction(point, (self.how.level,), (point,), basis, Grounds.NO_HISTORY)
+        asked = ibl_kernel.blank_attributes(1)
         codes = [at.code(name, getattr(job, name)) for name in NAME_COLUMNS]
         last_wait = float(self.last_wait[codes[0]]) if 0 <= codes[0] < len(self.last_wait) else 0.0
         state = at.columns().record
-        ibl_attributes.describe_now(state, codes[0], last_wait, at.now, *clean_request(job), False, asked.numbers, 0)
+        ibl_kernel.describe_now(state, codes[0], last_wait, at.now, *clean_request(job), False, asked.numbers, 0)
         asked.names[:, 0] = codes
-        numbers, names, k = self.tuned or self.weights
-        point, bound = ibl_nearest.answer(
-            self.instances, asked, 0, numbers, names, k, self.literal, self.wide, self.level, self.room
-        )
+        point, bound = ibl_kernel.answer(self.instances, asked, 0, self.tuned or self.how, self.room)
         quantiles = (at_least_a_second(bound),)
-        return Prediction(at_least_a_second(point), (self.level,), quantiles, self._basis(), Grounds.CLASS)
+        return Prediction(at_least_a_second(point), (self.how.level,), quantiles, self._basis(), Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """At a submission, store the job's attributes; when the job's wait is known, add the job to the instances."""
@@ -148,7 +144,7 @@ class Ibl:
                 self._note(columns)
         wait = at.taught(event, self.cancelled)
         if wait is not None:
-            ibl_nearest.learn(self.instances, self.attributes, self.last_wait, i, wait)
+            ibl_kernel.learn(self.instances, self.attributes, self.last_wait, i, wait)
             if self.tuned is None:
                 self.learned.append(i)
                 self.wait[i] = wait
@@ -176,16 +172,16 @@ class Ibl:
         state.make_room(n, users)
         events = event_table(trace, timeline(trace, protocol))
         submits = np.flatnonzero(events["rank"] == SUBMIT)
-        attributes, last_wait = ibl_attributes.blank_attributes(n), np.zeros(users)
+        attributes, last_wait = ibl_kernel.blank_attributes(n), np.zeros(users)
         points, bounds, known = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
         learned, count = np.zeros(n, np.int64), np.zeros(1, np.int64)
-        into = ibl_nearest.Answers(learned, count, known, points, bounds)
+        into = ibl_kernel.Answers(learned, count, known, points, bounds)
         basis, done = np.full(n, "", object), 0
         for stop in range(self.train, n + self.train, self.train):  # a refit is due after every `train` submissions
             end = submits[stop] if stop < n else len(events)
-            ibl_nearest.replay_log(
+            ibl_kernel.replay_log(
                 state.record, requests, events[done:end], asked, self.cancelled == "count", self.instances, attributes,
-                last_wait, self.tuned or self.weights, self.literal, self.wide, self.level, self.room, into
+                last_wait, self.tuned or self.how, self.room, into
             )  # fmt: skip
             basis[stop - self.train : stop] = self._basis()
             if stop < n and self.tuned is None and self.search:
@@ -195,24 +191,25 @@ class Ibl:
         basis[guessed] = np.where(points[guessed] == 1.0, FITS, AN_HOUR)
         basis[~asked] = ""
         return Forecasts(
-            np.maximum(points, SHORTEST), (self.level,), np.maximum(bounds, SHORTEST)[:, None], basis.tolist()
+            np.maximum(points, SHORTEST), (self.how.level,), np.maximum(bounds, SHORTEST)[:, None], basis.tolist()
         )
 
     def _basis(self) -> str:
         """Describe the evidence of a prediction from instances."""
-        k = (self.tuned or self.weights)[2]
-        return f"{k} nearest submissions, weights {'fixed' if self.tuned is None else 'searched'}"
+        return (
+            f"{(self.tuned or self.how).k} nearest submissions, weights {'fixed' if self.tuned is None else 'searched'}"
+        )
 
     def _note(self, columns: Columns) -> None:
         """Store the attributes of the next submission."""
         i, user = self.noted, int(columns.jobs["user"][self.noted])
         self.noted += 1
         if i >= self.attributes.numbers.shape[1]:
-            self.attributes = Attributes(*(widened(a, 2 * i) for a in self.attributes))
+            self.attributes = Attributes(*(np.pad(a, ((0, 0), (0, i))) for a in self.attributes))
         if user >= len(self.last_wait):
             self.last_wait = enlarged(self.last_wait, 2 * user)
         in_queue = i == int(columns.record["entries"][0]) - 1
-        ibl_attributes.note(columns.record, columns.jobs, i, self.last_wait, in_queue, self.attributes)
+        ibl_kernel.note(columns.record, columns.jobs, i, self.last_wait, in_queue, self.attributes)
         if self.tuned is None:
             self.known.append(len(self.learned))
             if i >= len(self.wait):
@@ -229,10 +226,5 @@ class Ibl:
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
             training = TrainingPart(part, np.array(wait[: len(known)], float), learned, known.astype(np.int64))
-            self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
+            self.tuned, self.loss = search_weights(training, self.how, self.window, queries, self.sweeps)
         self.search_s = process_time() - began
-
-
-def widened(array: np.ndarray, columns: int) -> np.ndarray:
-    """Return a copy of the array with zeros for additional columns."""
-    return np.concatenate([array, np.zeros((array.shape[0], columns - array.shape[1]), array.dtype)], axis=1)

@@ -19,7 +19,6 @@ from ...predict.protocol import Grounds, Prediction
 from ...predict.registry import make, takes
 from ...table import Trace
 from . import pqstar_kernel as kernel
-from . import pqstar_memory as memory
 
 BASIS = (
     "",
@@ -113,7 +112,7 @@ class PQStar:
             raise ValueError("threshold is at least 1 second")
         if self.depth < 1:
             raise ValueError("depth is at least 1 job")
-        self.rules = memory.Rules(
+        self.rules = kernel.Rules(
             float(self.threshold), self.large == "strict", self.reading == "text", self.reading == "tables",
             self.missing == "passes", self.point == "median", self.depth, self.cancelled == "count",
         )  # fmt: skip
@@ -122,8 +121,8 @@ class PQStar:
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
-        self.histories = memory.Histories(self.rules)
-        self.latest_marks: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of `predict_trace`
+        self.histories = kernel.Histories(self.rules)
+        self.latest_marks: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
@@ -174,10 +173,22 @@ class PQStar:
         ask: np.ndarray | None = None,
     ) -> Forecasts:
         """Predict a whole log at once, with the same results as job by job; the mask `ask` (n,) selects the jobs to
-        predict."""
-        asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
-        self.latest_marks = self.marks(trace, protocol, procs, total=total, ask=asked)
-        mark, points, _ = self.latest_marks
+        predict.
+
+        `latest_marks` then has three values of each job: the mark (0 none, 1 near, 2 to 4 mid, 5 far history), the
+        predicted wait of a marked job (s), and the number of jobs in its near history.
+        """
+        requests, codes = requests_of(trace, procs)
+        classes, klass = np.unique(requests["procs"], return_inverse=True)
+        cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
+        n, size = len(trace), trace.info.max_procs if total is None else total
+        asked = np.ones(n, bool) if ask is None else np.asarray(ask, bool)
+        state = Columns(size, n)
+        state.make_room(n, len(codes["user_id"]) + 1)
+        histories = kernel.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
+        records = (state.record, histories.record, requests, event_table(trace, timeline(trace, protocol)))
+        mark, points, near = self.latest_marks = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
+        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, points, near)
         quick = mark != kernel.UNMARKED
         bounds = np.where(quick, self.rules.threshold, np.nan)
         basis = np.array(BASIS, dtype=object)[mark]
@@ -186,38 +197,12 @@ class PQStar:
             points = np.where(rest, self.rules.threshold, points)
             basis[rest] = "not marked; fallback none"
         elif rest.any():
-            size = trace.info.max_procs if total is None else total
             whole = {"it": self.fallback}
             other = batched.replay(trace, whole, protocol=protocol, procs=procs, total=size, ask=rest)["it"]
             points = np.where(rest, other.points, points)
             bounds = np.where(rest, other.quantiles[:, -1], bounds) if other.levels else bounds
             basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[int(row)]}" for row in np.flatnonzero(rest)]
         return Forecasts(points, (self.level,), bounds[:, None], basis.tolist())
-
-    def marks(
-        self,
-        trace: Trace,
-        protocol: str = protocol,
-        procs: str = "req",
-        *,
-        total: float | None = None,
-        ask: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each job's mark by history (0 none, 1 near, 2-4 mid, 5 far), predicted wait, and number of jobs in its
-        near history."""
-        requests, codes = requests_of(trace, procs)
-        classes, klass = np.unique(requests["procs"], return_inverse=True)
-        cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
-        n = len(trace)
-        state = Columns(trace.info.max_procs if total is None else total, n)
-        state.make_room(n, len(codes["user_id"]) + 1)
-        histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
-        asked = np.ones(n, bool) if ask is None else ask
-        table = event_table(trace, timeline(trace, protocol))
-        records = (state.record, histories.record, requests, table)
-        mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
-        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, point, near)
-        return mark, point, near
 
 
 def made_alike(fallback: str, cancelled: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...cli.grammar import page_option, verb
+from ...cli.grammar import option, page_option, verb
 from ...cli.output import console, document, emit, progress, say
 from ..shared import provenance, shared_folder, write_page
 
@@ -22,22 +22,18 @@ LOGS = {
 }
 
 
-@verb("pqstar")
-@click.option(
-    "--logs", metavar="NAMES", help=f"Public logs to use: {','.join(LOGS)}. Default: all, with --log FILE none."
+LOGS_HELP = f"Public logs to use: {','.join(LOGS)}. Default: all, with --log FILE none."
+OWN_HELP = (
+    "Your own log (repeatable); with --logs in addition to public logs. The paper has results for LANL, ANL, Paragon "
+    "and DAS2-fs0."
 )
-@click.option(
-    "--log",
-    "own",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Your own log (repeatable); with --logs in addition to public logs. The paper has results for LANL, ANL, "
-    "Paragon and DAS2-fs0.",
-)
-@click.option("--quick", is_flag=True, help="Only KTH and CTC, jobs 10,001 to 16,000.")
+
+
+@verb("pqstar", json="Print one JSON document instead of tables.")
+@option("--logs NAMES", LOGS_HELP)
+@option("--log FILE", OWN_HELP, "own", multiple=True, type=click.Path())
+@option("--quick", "Only KTH and CTC, jobs 10,001 to 16,000.")
 @page_option("Also write an HTML page with tables and pictures.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
     from ...cli.options import describe_log
@@ -45,14 +41,12 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     from ...report.terminal import show
     from ...trace.read import read_trace
     from . import study
-    from .page import discussion, noise_table, pqstar_sections, pqstar_tables
 
     if logs is None:
         logs = "" if own else "KTH,CTC" if quick else ",".join(LOGS)
     names = [name.strip() for name in logs.split(",") if name.strip()]
-    for name in names:
-        if name not in LOGS:
-            raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
+    if strange := [name for name in names if name not in LOGS]:
+        raise UsageError(f"--logs: no {strange[0]!r} (accepted: {', '.join(LOGS)})")
     places = {name: shared_folder() / "traces" / LOGS[name] for name in names} if names else {}
     places |= {study.name_of(Path(path)): Path(path) for path in own}
     jobs = study.QUICK_JOBS if quick else study.JOBS
@@ -74,11 +68,11 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
         "predictor": list(study.METHODS.values()), "cancelled": "count", "protocol": "own",
     }  # fmt: skip
     if page is not None:
-        sections = pqstar_sections(rows, thresholds, studies, noise)
+        sections = study.pqstar_sections(rows, thresholds, studies, noise)
         made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
         write_page(page, "Quick starters: PQStar", sections, made_by)
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return
-    show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
+    show(console(), [*study.pqstar_tables(rows, thresholds), study.noise_table(noise), *study.discussion(rows)])
     say("-o FILE.html writes the tables and the paper's pictures")

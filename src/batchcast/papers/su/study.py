@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from ...cli.output import progress, say
 from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
@@ -24,8 +25,8 @@ from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import Gain, Gathering, Precomputed, Progress, columns_of, gain_rows, gain_table
-from .su import TextClusters, cluster_texts, user_and_text
+from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
+from .methods import TextClusters, cluster_texts, user_and_text
 
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -97,13 +98,6 @@ def table_6(rows: Rows) -> Table:
     return Table("Table 6: mean waits by simulation", columns, rows, note)
 
 
-def noise_table(rows: Rows) -> Table:
-    """Return the table of SU's gains with their 90 % intervals on each log."""
-    return gain_table(
-        rows, [("log", "log"), ("jobs_of", "which jobs")], "Are SU's gains larger than the noise of the logs?"
-    )
-
-
 def class_table(rows: Rows) -> Table:
     """Return the table of accuracy measures by class of jobs."""
     columns = columns_of(
@@ -167,14 +161,6 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
     return drawn
 
 
-READING = (
-    "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
-    "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' range.",
-    "'completed': as in the paper, jobs that failed are removed from the log before the replay. A running system does "
-    "not know which jobs will fail, so these results are optimistic.",
-)
-
-
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
     "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
@@ -214,7 +200,7 @@ def settings_of(offset: float, also: Sequence[str]) -> str:
     return words + (f",also={'+'.join(also)}" if also else "")
 
 
-def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
+def scored_jobs(trace: Trace, every: int, label: str, more: str = "") -> dict[str, Any]:
     """Replay one log with every method (honest protocol); return accuracy over all jobs and by size, and predictions.
 
     Every `every`-th job is scored, which gives the same jobs for all methods; the methods learn from all jobs. In the
@@ -222,7 +208,7 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str =
     `more` are further settings of `su`.
     """
     mask, names = np.arange(len(trace)) % every == 0, _names(more, (*PAPER, *BESIDE))
-    with bar(label, len(trace)) as tick:
+    with progress(label, len(trace)) as tick:
         scores = score(trace, list(names), mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
     group = burst_groups(trace)[rows]
@@ -258,22 +244,21 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     return gains + [Gain("SU svr", name, "MAE", error["SU svr"], error[name]) for name in ("last_2", "recent_mean")]
 
 
-def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
+def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> list[dict[str, Any]]:
     """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest protocol, open
     loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
-    with bar(label, len(part)) as tick:
+    with progress(label, len(part)) as tick:
         names = _names(more, PAPER)
         scored = score(part, list(names), tick=tick).points
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
     for spec, points in scored.items():
-        planners[names[spec]] = Precomputed(np.where(np.isnan(points), part.req_time, points))
+        planners[names[spec]] = precomputed(np.where(np.isnan(points), part.req_time, points))
     rows: list[dict[str, Any]] = []
-    models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
-    for scheduler, model in models.items():
-        # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its
-        # predicted limit would block backfill
-        policy = Policy() if scheduler == "EASY" else SLURM
+    # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its predicted
+    # limit would block backfill
+    easy: tuple[Pool | Nodes, Policy] = (Pool(options={"loop": "open"}), Policy())
+    for scheduler, (model, policy) in {"EASY": easy, "Slurm": (Nodes(), SLURM)}.items():
         schedules = {
             name: model.run(part, Policy() if name == "perfect" else policy, planner)
             for name, planner in planners.items()
@@ -340,7 +325,15 @@ class Gathered(Gathering):
     every: int
     schedule_first: int
 
+    paper, title = "su", "Run times from clusters of job names (Wang et al. 2021)"
     made = ("5", "6", "class", "noise")
+    reading = (
+        "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
+        "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' "
+        "range.",
+        "'completed': as in the paper, jobs that failed are removed from the log before the replay. A running system "
+        "does not know which jobs will fail, so these results are optimistic.",
+    )
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
         """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more` has further settings
@@ -350,27 +343,25 @@ class Gathered(Gathering):
         jobs.
         """
         self.hashes[name] = whole.info.sha256
-        completed: Trace | None = None
+        logs = {"all": whole}
         with suppress(NoAnswer, UsageError):  # this error is raised if no job is selected
-            completed = select(whole, Selection(status=("completed",)))
-        for failed in (True, False) if completed is not None else (True,):
-            trace = whole if failed or completed is None else completed
-            trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
-            kept = "all" if failed else "completed"
-            compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs", more)
-            part = self._part(name, kept, {"every": self.every, "more": more}, compute)
+            logs["completed"] = select(whole, Selection(status=("completed",)))
+        for kept, log in logs.items():
+            trace = log.take(np.arange(min(self.first or len(log), len(log))))
+            compute = partial(scored_jobs, trace, self.every, f"{name}, {kept} jobs", more)
+            part = self.part(name, f"{name}-{kept}", {"every": self.every, "more": more}, compute)
             self.rows["5"] += [
                 {"log": name, "jobs_of": kept, **row, **dict(zip(PRINTED_KEYS, PRINTED.get(row["predictor"], ())))}
                 for row in part["figures"]
             ]
             self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
-            self.say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
-            if failed:
+            say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
+            if kept == "all":
                 self._classes(name, trace, part)
                 if self.schedule_first and trace.info.max_procs > 0:
-                    run = partial(simulated_waits, trace, self.schedule_first, self.progress, f"{name}, Table 6", more)
+                    run = partial(simulated_waits, trace, self.schedule_first, f"{name}, Table 6", more)
                     made_of = {"schedule_first": self.schedule_first, "more": more}
-                    simulated = self._part(name, "schedules", made_of, run)
+                    simulated = self.part(name, f"{name}-schedules", made_of, run)
                     self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
                     noise = [row["noise"] for row in simulated if "noise" in row]
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
@@ -379,10 +370,9 @@ class Gathered(Gathering):
         """Return the tables with the results that were added so far."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
-        return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
-
-    def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        return self.kept.part(f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute)
+        naming = [("log", "log"), ("jobs_of", "which jobs")]
+        noise = gain_table(self.rows["noise"], naming, "Are SU's gains larger than the noise of the logs?")
+        return [*tables, noise, class_table(self.rows["class"])]
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add accuracy by class of names and by size, and the paper's figures."""

@@ -272,6 +272,7 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
 
 
 def _counts(words: Sequence[str]) -> dict[str, int]:
+    """Count each status, in a fixed order."""
     order = (READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY)
     return {word: words.count(word) for word in order if word in words}
 
@@ -284,20 +285,12 @@ def _journal(
     if path is None:
         yield {}, lambda work_dir, visit_made: None
         return
-    known = _read_journal(Path(path), places)
-    with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
-        file.write("\n" if known else json.dumps(places) + "\n")  # the interrupted run may have ended within a line
-        yield known, lambda work_dir, visit_made: file.write(dumps([work_dir, *visit_made], None) + "\n")
-
-
-def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
-    """Return the results that an earlier run recorded; empty if the earlier run had other arguments."""
     known: dict[str, Visit] = {}
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    if lines[:1] != [json.dumps(places)]:
-        return known
-    for line in filter(None, lines[1:]):
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines() if Path(path).exists() else []
+    for line in filter(None, lines[1:] if lines[:1] == [json.dumps(places)] else ()):
         with suppress(ValueError):  # the last line is incomplete if the earlier run was interrupted there
             work_dir, status, values, reason, changed = json.loads(line)
             known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
-    return known
+    with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
+        file.write("\n" if known else json.dumps(places) + "\n")  # the interrupted run may have ended within a line
+        yield known, lambda work_dir, visit_made: file.write(dumps([work_dir, *visit_made], None) + "\n")

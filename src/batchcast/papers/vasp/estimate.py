@@ -21,7 +21,7 @@ from ...trace.input_files import READ, STATUS, Folder, readers
 from .collect import read_features
 from .features import FEATURES
 from .incar import TAG_PREFIX, tag_default
-from .learner import Encoder
+from .methods import Encoder
 
 BOUND = 0.9
 """Level of the upper bound; the suggested time limit is this bound, rounded up."""

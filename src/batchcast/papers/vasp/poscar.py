@@ -53,12 +53,15 @@ def truncated(path: str, line: int | None, where: str) -> InputError:
 
 
 def _fortran(word: str) -> float:
+    """Return a number in Fortran's notation, such as 1.0D0."""
     return float(word.replace("d", "e").replace("D", "E"))
 
 
 def _numbers(
     lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
 ) -> list[Number]:
+    """Return the numbers at the beginning of a line, converted by `read`; InputError if there are fewer than
+    `at_least`."""
     numbers: list[Number] = []
     with suppress(ValueError):  # the numbers end at the first other word
         for word in line_at(lines, at, path, what).split():
@@ -264,6 +267,7 @@ class _Window:
                     return header, self.start + at - first, self.start + at
 
     def _read_on(self) -> int:
+        """Read the next block of the file; return its length, 0 at the end of the file."""
         self.start += self.length
         self.length = os.preadv(self.descriptor, [memoryview(self.buffer)[: self.next_read]], self.start)
         self.at, self.next_read = 0, BLOCK

@@ -130,6 +130,7 @@ def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray
 
 
 def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres of at most m clusters of the rows, and the cluster of each row."""
     from sklearn.cluster import KMeans
 
     m = min(m, len(np.unique(x.round(6), axis=0)))
@@ -298,6 +299,7 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
 
 
 def _forest(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -> Any:
+    """Fit a random forest; a warm start keeps the younger half of the trees."""
     from sklearn.ensemble import RandomForestRegressor
 
     if before is None:
@@ -309,6 +311,7 @@ def _forest(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -
 
 
 def _boosted(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -> Any:
+    """Fit gradient-boosted trees; a warm start continues the model `before`."""
     import lightgbm
 
     settings = {"objective": "l2", "seed": seed, "num_threads": 1, "verbosity": -1, "deterministic": True}

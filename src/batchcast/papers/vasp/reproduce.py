@@ -6,30 +6,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
-from ...cli.grammar import page_option, verb
+from ...cli.grammar import option, page_option, verb
 from ...cli.output import console, document, emit, progress, say
 from ...errors import NoAnswer
 from ...report.blocks import Section
 from ..shared import shared_folder, write_page
-from .verb import COUNT, FROM_ZERO, PLACE, begins_with, setting
+from .verb import COUNT, FROM_ZERO, PLACE, begins_with
 
 DATA = "traces/vasp-klimes.csv.gz"
 SYNTHETIC_HELP = "Number of synthetic jobs of the first set (the second has a third of it); 0: none."
 
 
-@verb("vasp")
-@click.option("--data", type=PLACE, help=f"File of the runs. Default: {DATA} of the shared folder.")
-@click.option(
-    "--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's methods and boosted trees."
-)
-@setting("--resamples", type=COUNT, default=10, help="Number of bootstrap resamples.")
-@setting("--synthetic", type=FROM_ZERO, default=16_700, help=SYNTHETIC_HELP)
-@click.option("--quick", is_flag=True, help="Only one resample of the public runs and 4,000 synthetic jobs.")
-@setting("--seed", type=int, default=0, help="Random seed of resamples and models.")
+@verb("vasp", json="Print one JSON document instead of tables.")
+@option("--data", f"File of the runs. Default: {DATA} of the shared folder.", type=PLACE)
+@option("--predictor NAMES", "Methods. Default: the paper's methods and boosted trees.", "predictors")
+@option("--resamples", "Number of bootstrap resamples.", type=COUNT, default=10)
+@option("--synthetic", SYNTHETIC_HELP, type=FROM_ZERO, default=16_700)
+@option("--quick", "Only one resample of the public runs and 4,000 synthetic jobs.")
+@option("--seed", "Random seed of resamples and models.", type=int, default=0)
 @page_option("Also write an HTML page with tables and figures.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     data: Path | None, predictors: str | None, synthetic: int, quick: bool, page: Path | None, as_json: bool, **how: Any
 ) -> None:
@@ -44,9 +39,20 @@ def command(
     from ...errors import UsageError
     from ...predict.registry import load, parse_spec, split_specs
     from ...report.terminal import show
-    from .page import can, cannot, summary_tables, synthetic_figures, synthetic_tables, vasp_sections
-    from .runs import read_runs
-    from .study import METHODS, SPLITS, distribution, facts, study
+    from .study import (
+        METHODS,
+        SPLITS,
+        can,
+        cannot,
+        distribution,
+        facts,
+        read_runs,
+        study,
+        summary_tables,
+        synthetic_figures,
+        synthetic_tables,
+        vasp_sections,
+    )
 
     if page is not None and not page.absolute().parent.is_dir():
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
@@ -90,9 +96,7 @@ def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool,
     from ...report.terminal import show
     from ...trace import read_trace
     from .estimate import jobs_with_features
-    from .page import own_tables
-    from .runs import Runs
-    from .study import distribution, study
+    from .study import Runs, distribution, own_tables, study
 
     trace = read_trace(data)
     usable = jobs_with_features(trace)
@@ -129,8 +133,7 @@ def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, A
     import numpy as np
 
     from .features import draw_vasp_log
-    from .runs import Runs
-    from .study import distribution, study
+    from .study import Runs, distribution, study
 
     rows, shares = [], []
     for name, count in (("first", jobs), ("second", max(jobs // 3, 100))):

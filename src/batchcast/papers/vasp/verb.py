@@ -6,13 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cli.grammar import Verbs, output_option
+from ...cli.grammar import Verbs, option, output_option
 from ...cli.output import console, document, echo, emit, plain, progress, say
 from ...units import counted, format_duration, span
 
@@ -22,11 +21,8 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 
-setting = partial(click.option, show_default=True)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+json_option = option("--json", "Print one JSON document.", "as_json")
 COUNT, FROM_ZERO, PLACE = click.IntRange(min=1), click.IntRange(min=0), click.Path(path_type=Path)
-LOG_FORMAT = click.Choice(["swf", "sacct", "pbs", "csv", "parquet"])
-DATA_SET = click.Choice(["first", "second"])
 HISTORY_HELP = (
     "Finished jobs with features: a file of `vasp collect`, a CSV, or a store (path, sqlite:///, postgresql://). "
     "Default: the site's store."
@@ -75,12 +71,12 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 
 @command.command()
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path())
-@click.option("--history", metavar="FILE|STORE", help=HISTORY_HELP)
-@click.option("--procs", type=COUNT, required=True, metavar="N", help="Processors of each job.")
-@click.option("--nodes", type=COUNT, metavar="N", help="Nodes of each job.")
-@click.option("--user", metavar="NAME", help="Owner of the jobs. Default: you.")
-@click.option("--name", "job_name", metavar="NAME", help="Name of the jobs, for also=job_name.")
-@setting("--predictor", default="boosted", metavar="NAME", help=PREDICTOR_HELP)
+@option("--history FILE|STORE", HISTORY_HELP)
+@option("--procs N", "Processors of each job.", type=COUNT, required=True)
+@option("--nodes N", "Nodes of each job.", type=COUNT)
+@option("--user NAME", "Owner of the jobs. Default: you.")
+@option("--name NAME", "Name of the jobs, for also=job_name.", "job_name")
+@option("--predictor NAME", PREDICTOR_HELP, default="boosted")
 @json_option
 def estimate(
     directories: tuple[str, ...], history: str | None, user: str | None, job_name: str | None, as_json: bool, **how: Any
@@ -204,17 +200,15 @@ def _show_several(found: list[Estimate]) -> None:
 
 
 @command.command()
-@click.option(
-    "--log", "jobs", required=True, type=click.Path(), metavar="LOG", help="Job log with working directories."
-)
-@click.option("--root", required=True, type=PLACE, help="Folder of the working directories on this host.")
-@click.option("-o", "--output", required=True, type=PLACE, help="Output file (Parquet).")
-@click.option("--strip", default="", metavar="PREFIX", help="Prefix to remove from the log's directories.")
-@click.option("--tags", default="", metavar="TAGS|all", help=TAGS_HELP)
-@setting("--changed", type=click.Choice(["auto", "drop", "keep"]), default="auto", help=CHANGED_HELP)
-@click.option("--format", type=LOG_FORMAT, help="Format of the log. Default: recognized by content.")
-@click.option("--map", type=click.Path(), metavar="FILE.toml|NAME", help="Column map of a CSV.")
-@click.option("--timezone", metavar="ZONE", help="Time zone of the log. Default: the log's own, else UTC.")
+@option("--log LOG", "Job log with working directories.", "jobs", required=True, type=click.Path())
+@option("--root", "Folder of the working directories on this host.", required=True, type=PLACE)
+@option("-o, --output", "Output file (Parquet).", required=True, type=PLACE)
+@option("--strip PREFIX", "Prefix to remove from the log's directories.", default="", show_default=False)
+@option("--tags TAGS|all", TAGS_HELP, default="", show_default=False)
+@option("--changed auto|drop|keep", CHANGED_HELP, default="auto")
+@option("--format swf|sacct|pbs|csv|parquet", "Format of the log. Default: recognized by content.")
+@option("--map FILE.toml|NAME", "Column map of a CSV.", type=click.Path())
+@option("--timezone ZONE", "Time zone of the log. Default: the log's own, else UTC.")
 @json_option
 def collect(
     jobs: str, root: Path, output: Path, strip: str, tags: str, changed: Changed, as_json: bool, **reading: Any
@@ -267,10 +261,10 @@ def collect(
 
 @command.command()
 @output_option("Output; the ending sets CSV or Parquet.", required=True)
-@setting("--like", "shares", type=DATA_SET, default="first", help="Data set of Wu et al. 2019 to imitate.")
-@setting("--jobs", type=COUNT, default=10_000, help="Number of jobs.")
-@setting("--users", type=COUNT, default=120, help="Number of users.")
-@setting("--seed", type=FROM_ZERO, default=0, help="Random seed; the same seed gives the same log.")
+@option("--like first|second", "Data set of Wu et al. 2019 to imitate.", "shares", default="first")
+@option("--jobs", "Number of jobs.", type=COUNT, default=10_000)
+@option("--users", "Number of users.", type=COUNT, default=120)
+@option("--seed", "Random seed; the same seed gives the same log.", type=FROM_ZERO, default=0)
 @json_option
 def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: bool) -> None:
     """Write a synthetic log of VASP jobs with the features of their input files."""

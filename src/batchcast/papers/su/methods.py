@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`su`: predicts run times from jobs in the same cluster of the user's job names (k-means on edit distances)."""
+"""The method of Wang et al. 2021, `su`, and the methods with which they compare: `plain_regression` and `trip`.
+
+`su` predicts run times from jobs in the same cluster of the user's job names (k-means on edit distances).
+`plain_regression` predicts run times by one regression over all jobs ("Single-" columns of the paper). `trip` (Fan
+2017) predicts the time limit if the user's limits were accurate or the history is short, else it uses Tobit regression.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -15,11 +23,10 @@ from ...events.event import End, Event, Submit, Withdraw
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, LargestLimit, sample_quantiles
-from ...predict.gate import Warming, field_value, size_and_hour
+from ...predict.gate import ABSURD, Warming, class_key, field_value, finite_or_nan, size_and_hour
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ..online_knn_ga.genetic import score
-from ..online_knn_ga.nearest import REGRESSIONS, local_estimate
-from ..online_knn_ga.store import Rows
+from ..online_knn_ga.genetic import Rows, score
+from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted, local_estimate
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 STARTS = 50
@@ -68,12 +75,10 @@ def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts
     number = dict(counts)
     weights = np.array([float(number[text]) for text in texts])
     distances = cdist(texts, texts, scorer=Levenshtein.distance, dtype=np.float64) * np.sqrt(weights)
-    labels, k, tried, sse, score = _best_of(distances, weights, seed, starts)
-    cluster_of = {text: int(label) for text, label in zip(texts, labels)}
-    for text in number:
-        if text not in cluster_of:
-            cluster_of[text] = cluster_of[nearest_text(text, texts)]
-    return TextClusters(cluster_of, k, tried, sse, score)
+    labels, found = _best_of(distances, weights, seed, starts)
+    found.labels.update(zip(texts, labels))
+    found.labels.update({text: found.labels[nearest_text(text, texts)] for text in number if text not in found.labels})
+    return found
 
 
 def nearest_text(text: str, texts: list[str]) -> str:
@@ -84,26 +89,22 @@ def nearest_text(text: str, texts: list[str]) -> str:
     return str(extractOne(text, texts, scorer=Levenshtein.distance)[0])
 
 
-def _best_of(
-    table: np.ndarray, weights: np.ndarray, seed: int, starts: int
-) -> tuple[np.ndarray, int, tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
+def _best_of(table: np.ndarray, weights: np.ndarray, seed: int, starts: int) -> tuple[list[int], TextClusters]:
+    """Return the cluster of each row for the best number k of clusters, and the scores of each tried k."""
     from sklearn.cluster import KMeans
 
     n = float(weights.sum())
     centre = np.average(table, axis=0, weights=weights)
     total = float(weights @ ((table - centre) ** 2).sum(axis=1))
     tried = tuple(k for k in TRIED if k < len(np.unique(table, axis=0)))
-    labels, sse, score = [np.zeros(len(table), dtype=int)], [], []
-    for k in tried:
-        fit = KMeans(k, n_init=starts, random_state=seed).fit(table, sample_weight=weights)
-        labels.append(fit.labels_)
-        sse.append(float(fit.inertia_))
-        score.append(calinski_harabasz(total, sse[-1], n, k))
     if not tried:
-        return labels[0], 1, tried, (), ()
+        return [0] * len(table), TextClusters({}, 1, tried, (), ())
+    fits = [KMeans(k, n_init=starts, random_state=seed).fit(table, sample_weight=weights) for k in tried]
+    sse = tuple(float(fit.inertia_) for fit in fits)
+    score = tuple(calinski_harabasz(total, within, n, k) for within, k in zip(sse, tried))
     until = tried.index(elbow((1, *tried), (total, *sse))) + 1
     best = int(np.argmax(score[:until]))
-    return labels[best + 1], tried[best], tried, tuple(sse), tuple(score)
+    return fits[best].labels_.tolist(), TextClusters({}, tried[best], tried, sse, score)
 
 
 def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
@@ -136,17 +137,14 @@ def finite_number(value: Any) -> float:
     >>> finite_number("250000"), finite_number("fine"), finite_number(None)
     (250000.0, nan, nan)
     """
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return np.nan
-    return number if np.isfinite(number) else np.nan
+    with suppress(TypeError, ValueError):
+        return finite_or_nan(float(value))
+    return np.nan
 
 
 KS = (5, 10, 20, 40)
 ALPHAS = tuple(round(0.8 + 0.05 * step, 2) for step in range(25))
 MEMORY = 2000
-NOBODY = ("", -1)
 Cluster = tuple[str, int]
 
 
@@ -255,12 +253,10 @@ class Su:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict alpha times the regression over the nearest jobs, at most the time limit."""
         query = self._standard(np.array(self._values(job)))
-        near = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
-        basis = "of the cluster of its name"
-        if not len(near):
-            near, basis = self._near(NOBODY, query, self.k, self.finished.length), "of all jobs"
+        near, is_own = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
         if not len(near):
             return self.limits.forecast(job)
+        basis = "of the cluster of its name" if is_own else "of all jobs"
         run = self.finished["run"][near]
         point = at_least_a_second(self.alpha * self._regress(near, query), job.req_time)
         quantiles = sample_quantiles(run.tolist(), job.req_time)
@@ -269,8 +265,7 @@ class Su:
     def observe(self, event: Event, at: SystemState) -> None:
         """Store a submitted job's name and the number of jobs finished before it; add the run time of an ended job."""
         if isinstance(event, Submit):
-            job: JobRequest = event.job
-            user, text = user_and_text(job)
+            job, (user, text) = event.job, user_and_text(event.job)
             self.limits.note(job.req_time)
             self.submitted += 1
             self.open[job.row] = self.finished.length
@@ -298,20 +293,13 @@ class Su:
         spread = np.nanstd(known, axis=0)
         self.centre, self.spread = np.nanmean(known, axis=0), np.where(spread > 0, spread, 1.0)
         fits = self._search()
-        self.trained.append(
-            {
-                "now": now,
-                "first_job": self.submitted,
-                "k": self.k,
-                "alpha": self.alpha,
-                "users_clustered": len(grown),
-                "clusters": len(self.members),
-                "training_jobs": min(self.search, self.finished.length),
-                "evaluations": fits,
-            }
-        )
+        found = {"now": now, "first_job": self.submitted, "k": self.k, "alpha": self.alpha}
+        counts = {"users_clustered": len(grown), "clusters": len(self.members)}
+        training_jobs = min(self.search, self.finished.length)
+        self.trained.append({**found, **counts, "training_jobs": training_jobs, "evaluations": fits})
 
     def _end(self, job: JobRequest, run: float) -> None:
+        """Store a finished job in the cluster of its name."""
         user, text = user_and_text(job)
         place = self.finished.length
         done = self.open.pop(job.row, place)
@@ -331,6 +319,7 @@ class Su:
         return user, known[text]
 
     def _recluster(self, user: str) -> None:
+        """Cluster the user's names again, and assign the user's finished jobs to the new clusters."""
         for label in set(self.label.get(user, {0: 0}).values()):
             self.members.pop((user, label), None)
         self.label[user] = cluster_texts(self.names[user], seed=self.seed, starts=self.starts).labels
@@ -340,6 +329,7 @@ class Su:
             self.clusters_of_end[place] = cluster
 
     def _standard(self, values: np.ndarray) -> np.ndarray:
+        """Return standardised values, in standard deviations from the mean."""
         return np.asarray((values - self.centre) / self.spread)
 
     def _values(self, job: JobRequest) -> tuple[float, ...]:
@@ -347,21 +337,18 @@ class Su:
         further = (field_value(job, name) for name in self.also)
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 
-    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> np.ndarray:
+    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> tuple[np.ndarray, bool]:
         """Return the k nearest members of a cluster among the first `done` finished jobs, nearest first and, at equal
-        distance, newest first."""
-        if cluster == NOBODY:
-            places = np.arange(max(done - MEMORY, 0), done)
-        else:
-            members = self.members.get(cluster, [])
-            places = np.array(members[-2 * MEMORY :], dtype=np.int64)
-            places = places[places < done][-MEMORY:]
-        places = places[::-1]
+        distance, newest first. If there is no member, return the k nearest of all jobs, and False."""
+        members = np.array(self.members.get(cluster, [])[-2 * MEMORY :], dtype=np.int64)
+        own = members[members < done][-MEMORY:]
+        places = (own if len(own) else np.arange(max(done - MEMORY, 0), done))[::-1]
         gap = np.nan_to_num(self._standard(self.finished["values"][places]) - query, nan=1.0, posinf=1e150)
         order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
-        return places[order[:k]]
+        return places[order[:k]], len(own) > 0
 
     def _regress(self, near: np.ndarray, query: np.ndarray) -> float:
+        """Return the run time (s) that a regression over the jobs `near` predicts for the query."""
         table = self._standard(self.finished["values"][near])
         return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
 
@@ -376,8 +363,7 @@ class Su:
             for at, place in enumerate(places):
                 done = int(self.finished["done"][place])
                 query = self._standard(self.finished["values"][place])
-                near = self._near(self.clusters_of_end[place], query, k, done)
-                near = near if len(near) else self._near(NOBODY, query, k, done)
+                near, _ = self._near(self.clusters_of_end[place], query, k, done)
                 if len(near):
                     estimate[at] = self._regress(near, query)
                     fits += 1
@@ -395,3 +381,278 @@ def user_and_text(job: JobRequest) -> tuple[str, str]:
     name = job.job_name if job.job_name is not None else job.app_id
     user = "" if job.user_id is None else str(job.user_id)
     return user, f"{user}_{'' if name is None else name}"
+
+
+@dataclass(eq=False, repr=False)
+class PlainRegression:
+    """Predicts run times by one regression (`linear`, `forest`, `svr`) on processors and hour of submission.
+
+    Parameters
+    ----------
+    model
+        The kind of regression: `linear`, `forest` or `svr`.
+    every
+        Number of submissions between two fits, at least 1; the first fits follow after fewer submissions, as in
+        `Warming`.
+    window
+        Number of last finished jobs on which the regression is fitted, at least 1.
+    utc_offset
+        Seconds that are added to the log's clock to get local time.
+    seed
+        Random seed of the models.
+
+    Raises
+    ------
+    ValueError
+        For an unknown model, or if a parameter is below 1.
+
+    Notes
+    -----
+    This method is the baseline of `su` in section "Experimental results" of Wang et al. 2021: the same regressions but
+    without clusters and neighbours, fitted to standardised features and run times. Unknown processors count as the
+    mean. Before the first fit, the prediction is the mean run time of finished jobs or, if there are none, the time
+    limit. Predicted run times are between one second and the time limit. A prediction costs one evaluation of the
+    regression; the attribute `trained` lists the refits.
+
+    References
+    ----------
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+
+    Examples
+    --------
+    >>> PlainRegression("linear").predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    uses = ("procs",)
+
+    model: Literal["linear", "forest", "svr"] = "svr"
+    every: int = 1000
+    window: int = 3000
+    utc_offset: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
+        if self.window < 1:
+            raise ValueError("window is at least 1 job")
+        self.pace = Warming(self.every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
+        self.limits = LargestLimit()
+        self.finished: deque[tuple[float, float, float, float]] = deque(maxlen=self.window)
+        self.total = 0.0
+        self.count = 0
+        self.fit: Linear | Scaled | None = None
+        self.centre, self.spread = np.zeros(3), np.ones(3)
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """Predict the value of the regression; before the first fit, predict the mean run time or the time limit."""
+        if self.fit is not None:
+            row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
+            value = float(self.fit(row)[0])
+            if np.isfinite(value):
+                return Prediction(
+                    at_least_a_second(value, job.req_time),
+                    basis=f"{self.model} over all history",
+                    grounds=Grounds.MODEL,
+                )
+        if self.count:
+            mean = at_least_a_second(self.total / self.count, job.req_time)
+            return Prediction(mean, basis="mean of all", grounds=Grounds.EVERYONE)
+        return self.limits.forecast(job)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Store the run time of each job that ends, and count submissions."""
+        if isinstance(event, End):
+            self.finished.append((*size_and_hour(event.job, self.utc_offset), event.run_time))
+            self.total += event.run_time
+            self.count += 1
+        elif isinstance(event, Submit):
+            self.submitted += 1
+            self.limits.note(event.job.req_time)
+
+    def refit(self, now: float) -> None:
+        """If a fit is due, fit the regression to the last finished jobs."""
+        if not self.pace.due(self.submitted) or not self.finished:
+            return
+        table = np.array(self.finished)
+        values, run = table[:, :3], table[:, 3]
+        known = ~np.isnan(values[:, 0])
+        self.centre = np.array([values[known, 0].mean() if known.any() else 0.0, *values[:, 1:].mean(axis=0)])
+        spread = np.array([values[known, 0].std() if known.any() else 0.0, *values[:, 1:].std(axis=0)])
+        self.spread = np.where(spread > 0, spread, 1.0)
+        self.fit = fitted(self.model, self._standard(values), run, self.seed)
+        self.trained.append({"now": now, "training_jobs": len(run), "evaluations": 1})
+
+    def _standard(self, values: np.ndarray) -> np.ndarray:
+        """Return standardised values, in standard deviations from the mean."""
+        return np.nan_to_num((values - self.centre) / self.spread, nan=0.0)
+
+
+ROUNDS = 30
+SMALLEST = 1e-3
+
+
+class Tobit(NamedTuple):
+    """A linear model of the form y = weights . (1, x) + sigma e with standard normal e."""
+
+    weights: np.ndarray
+    sigma: float
+
+    def mean(self, row: np.ndarray) -> float:
+        """Return the model's mean at the features `row` (m,)."""
+        return float(self.weights[0] + row @ self.weights[1:])
+
+
+def fit_tobit(table: np.ndarray, y: np.ndarray, censored: np.ndarray) -> Tobit:
+    """Fit y (n,) on `table` (n, m) by maximum likelihood; where `censored` (n,) is true, the real value is above y.
+
+    The model of Tobin 1958 is fitted by expectation-maximisation, in at most 30 rounds: each round replaces a censored
+    y by its expectation under the present fit, given that the real value is above y, and then fits by least squares (of
+    smallest norm if columns are dependent). O(rounds n m^2).
+
+    >>> x = np.arange(20.0)[:, None]
+    >>> cut = np.minimum(2.0 * x[:, 0] + 1.0, 21.0)
+    >>> fit = fit_tobit(x, cut, cut == 21.0)
+    >>> bool(fit.mean(np.array([10.0])) > 20.5)
+    True
+    """
+    from scipy.special import log_ndtr
+
+    matrix = np.column_stack([np.ones(len(y)), table])
+    expected, square = y.astype(float), y.astype(float) ** 2
+    weights, sigma = np.zeros(matrix.shape[1]), 1.0
+    for _ in range(ROUNDS):
+        weights = np.linalg.lstsq(matrix, expected, rcond=None)[0]
+        mu = matrix @ weights
+        variance = float(np.mean(square - 2.0 * expected * mu + mu * mu))
+        before, sigma = sigma, math.sqrt(max(variance, SMALLEST**2))
+        if not censored.any() or (_ and abs(sigma - before) < 1e-6 * sigma):
+            break
+        z = (y[censored] - mu[censored]) / sigma
+        hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2.0 * math.pi) - log_ndtr(-z))
+        expected[censored] = mu[censored] + sigma * hazard
+        square[censored] = mu[censored] ** 2 + sigma**2 + sigma * hazard * (y[censored] + mu[censored])
+    return Tobit(weights, sigma)
+
+
+Z = tuple(NormalDist().inv_cdf(level) for level in LEVELS)
+Past = tuple[float, float, float]
+
+
+@dataclass(eq=False, repr=False)
+class Trip:
+    """Predicts the time limit if the user's limits are accurate, else by a censored (Tobit) regression.
+
+    Parameters
+    ----------
+    count
+        Minimum number of finished jobs of a kind (same user, project and name) for the regression, at least 1.
+    trust
+        Mean accuracy of the time limits above which the time limit is the prediction, in [0, 1].
+    window
+        Number of last jobs of a kind that are used, at least `count`.
+    every
+        Number of submissions between two rounds of fits, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Notes
+    -----
+    The method follows the description by Wang et al. 2021. A job's project is its account, else its group; its name is
+    the job name, else the executable. The accuracy of a time limit is run time divided by limit, at most 1. The
+    regression is of log run time on log processors and log limit; the run time of a job that reached its limit is
+    censored. The point prediction is the median, capped by the time limit. The thresholds and features are our choice,
+    because the description by Wang et al. does not give them. Kinds with new jobs are fitted again on their last
+    `window` jobs; before the first fit of a kind, the limit is the prediction. A job without a limit gets the largest
+    limit so far, without censoring. The predicted quantiles are quantiles of the fitted log-normal distribution. A
+    prediction costs O(1); `trained` counts the fits of each refit.
+
+    References
+    ----------
+    Fan, Rich, Allcock, Papka, Lan, Trade-off between prediction accuracy and underestimation rate in job runtime
+    estimates, IEEE CLUSTER 2017, doi:10.1109/CLUSTER.2017.11.
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+    Tobin, Estimation of relationships for limited dependent variables, 1958, doi:10.2307/1907382.
+
+    Examples
+    --------
+    >>> Trip().predict(JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()).point
+    600.0
+    """
+
+    levels = LEVELS
+    uses = ("user_id", "account", "group_id", "job_name", "app_id", "procs", "req_time")
+    either = (("account", "group_id"), ("job_name", "app_id"))
+
+    count: int = 10
+    trust: float = 0.8
+    window: int = 100
+    every: int = 500
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.window, self.every) < 1 or self.window < self.count or not 0 <= self.trust <= 1:
+            raise ValueError("count, window and every are at least 1, window not below count, trust in [0, 1]")
+        self.refit_every_jobs = self.every
+        self.limits = LargestLimit()
+        self.past: dict[tuple[Any, ...], deque[Past]] = {}
+        self.fits: dict[tuple[Any, ...], Tobit] = {}
+        self.news: dict[tuple[Any, ...], None] = {}
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """Predict the time limit, or the median of the regression."""
+        limit = self.limits.of(job.req_time)
+        key = kind_of(job)
+        fit, past = self.fits.get(key), self.past.get(key, ())
+        if fit is None or len(past) < self.count:
+            return self.limits.forecast(job, "limit: too little history of this kind")
+        accuracy = sum(min(run / max(asked, 1.0), 1.0) for _, asked, run in past) / len(past)
+        if accuracy > self.trust:
+            return self.limits.forecast(job, "limit: the user's last limits were accurate")
+        middle = fit.mean(np.array([_log(job.procs), _log(limit)]))
+        values = [at_least_a_second(math.exp(min(middle + z * fit.sigma, 40.0)), limit) for z in (0.0, *Z)]
+        return Prediction(
+            values[0], LEVELS, tuple(values[1:]), f"Tobit over {len(past)} jobs of this kind", Grounds.MODEL
+        )
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Store the last finished jobs of each kind."""
+        if isinstance(event, End):
+            job, key = event.job, kind_of(event.job)
+            asked = job.req_time if 0 < job.req_time < math.inf else math.inf
+            self.past.setdefault(key, deque(maxlen=self.window)).append((job.procs, asked, event.run_time))
+            self.news[key] = None
+        elif isinstance(event, Submit):
+            self.limits.note(event.job.req_time)
+
+    def refit(self, now: float) -> None:
+        """Fit the regression of each kind of jobs with new jobs and enough history."""
+        due = [key for key in self.news if len(self.past[key]) >= self.count]
+        for key in due:
+            past = np.array(self.past[key])
+            asked = np.where(np.isinf(past[:, 1]), max(self.limits.seconds, 1.0), past[:, 1])
+            run = np.maximum(past[:, 2], 1.0)
+            table = np.array([[_log(procs), _log(limit)] for procs, limit in zip(past[:, 0], asked)])
+            self.fits[key] = fit_tobit(table, np.log(run), run >= np.maximum(past[:, 1], 1.0))
+        self.news = {}
+        self.trained.append({"now": now, "kinds": len(self.past), "evaluations": len(due)})
+
+
+def kind_of(job: JobRequest) -> tuple[Any, ...]:
+    """Return the kind of a job: its user, project and name."""
+    user, account, group, name, app = class_key(job, ("user_id", "account", "group_id", "job_name", "app_id"))
+    return user, group if account is None else account, app if name is None else name
+
+
+def _log(value: float) -> float:
+    """Return the logarithm of a number of processors or a time limit; 0 if it is unknown."""
+    return math.log(min(max(value, 1.0), ABSURD)) if value == value else 0.0

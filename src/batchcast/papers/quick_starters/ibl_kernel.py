@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions of `ibl`: find the nearest instances, and predict by their median or mean."""
+"""Compiled functions of `ibl`: the attributes of a submission, its nearest instances, and their median or mean wait."""
 
 from __future__ import annotations
 
@@ -10,13 +10,111 @@ import numpy as np
 from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import insert
 from ...events.event import START, SUBMIT
-from ...events.kernel import apply_event, free_procs
-from .ibl_attributes import Attributes, blank_attributes, note, scale
+from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
+from ...events.record import NO_LIMIT
+
+NUMBERS, NAMES = 14, 4
+"""How many attributes a submission has: the numbers that `describe_now` writes; user, group, executable and queue."""
+DAY_S = 86400.0
+
+
+@by_address
+class Attributes(NamedTuple):
+    """One column per job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
+
+    numbers: np.ndarray
+    names: np.ndarray
+
+
+def blank_attributes(capacity: int) -> Attributes:
+    """Allocate attributes for `capacity` jobs."""
+    return Attributes(np.zeros((NUMBERS, capacity), np.float32), np.zeros((NAMES, capacity), np.int32))
+
+
+@kernel
+def scale(value: float) -> float:
+    """Return log2(1 + value) of a value that is not negative."""
+    logarithm: float = np.log2(1.0 + max(value, 0.0))
+    return logarithm
+
+
+@kernel
+def describe_now(
+    state: np.ndarray,
+    user: int,
+    last_wait: float,
+    now: float,
+    procs: float,
+    limit: float,
+    in_queue: bool,
+    into: np.ndarray,
+    column: int,
+) -> None:
+    """Write the numeric attributes of a job that is submitted now to a column of `into`.
+
+    `in_queue` is true if the state's queue already contains the job. `user` is the user's code, -1 for a new user.
+    The attributes are, in this order: requested processors and time limit; free processors; length, processors and work
+    of the queue; number and remaining work of the running jobs; mean wait so far of the queued jobs; the user's queued
+    jobs, running jobs and last wait; processors of the queued jobs that are smaller or shorter than this job; the date.
+    """
+    s = state[0]
+    jobs, queue = jobs_of(s), queue_of(s)
+    end = s.queue_end - 1 if in_queue else s.queue_end
+    waiting = end - s.queue_first
+    queued_procs = s.before_procs if in_queue else s.queued_procs
+    queued_work = s.before_work if in_queue else s.queued_work
+    submits = s.before_submits if in_queue else s.queued_submits
+    ahead = 0.0
+    for k in range(s.queue_first, end):
+        job = jobs[queue[k]]
+        if job.procs < procs or job.limit < limit:
+            ahead += job.procs
+    free = free_procs(s)
+    into[0, column] = scale(procs)
+    into[1, column] = scale(limit) if limit < NO_LIMIT else 0.0
+    into[2, column] = scale(free) if free == free else 0.0
+    into[3, column] = scale(waiting)
+    into[4, column] = scale(queued_procs)
+    into[5, column] = scale(queued_work)
+    into[6, column] = scale(s.running_end - s.running_first)
+    into[7, column] = scale(s.running_ends - now * s.running_procs)
+    into[8, column] = scale(now - submits / waiting) if waiting > 0 else 0.0
+    into[9, column] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
+    into[10, column] = scale(users_of(s)[user].running) if user >= 0 else 0.0
+    into[11, column] = last_wait
+    into[12, column] = scale(ahead)
+    into[13, column] = now / DAY_S
+
+
+@kernel
+def note(
+    state: np.ndarray, jobs: np.ndarray, i: int, last_wait: np.ndarray, in_queue: bool, attributes: Attributes
+) -> None:
+    """Write the attributes of submission i of `jobs` to column i.
+
+    `in_queue` is true if the state's queue already contains the job, and the submission is the state's last event.
+    """
+    job = jobs[i]
+    names = attributes.names
+    names[0, i], names[1, i], names[2, i], names[3, i] = job.user, job.group, job.app, job.queue
+    now = job.submit
+    describe_now(state, job.user, last_wait[job.user], now, job.procs, job.limit, in_queue, attributes.numbers, i)
+
 
 BLOCK = 2048
 MOST = 64  # maximum number of neighbours
-Weights = tuple[np.ndarray, np.ndarray, int]
-"""Weights of the numbers, weights of the names, number of neighbours."""
+
+
+class How(NamedTuple):
+    """How waits are predicted: weights of numbers and of names; k nearest instances for the point prediction, `wide`
+    nearest for the bound of level `level`; `literal`: distances and point prediction as in the paper."""
+
+    numbers: np.ndarray
+    names: np.ndarray
+    k: int
+    literal: bool
+    wide: int
+    level: float
 
 
 @by_address
@@ -77,14 +175,7 @@ def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i
 
 
 @inner
-def distances(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    into: np.ndarray,
-) -> None:
+def distances(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
     name."""
     size = instances.used[0]
@@ -92,15 +183,15 @@ def distances(
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
             part[j] = np.float32(0.0)
-        for f in range(len(number_weights)):
-            weight, value = number_weights[f], attributes.numbers[f, column]
+        for f in range(len(how.numbers)):
+            weight, value = how.numbers[f], attributes.numbers[f, column]
             if weight > 0:
                 numbers = instances.numbers[f][low : low + len(part)]
                 for j in range(len(part)):
                     apart = numbers[j] - value
                     part[j] += weight * apart * apart
-        for f in range(len(name_weights)):
-            weight, name = name_weights[f], attributes.names[f, column]
+        for f in range(len(how.names)):
+            weight, name = how.names[f], attributes.names[f, column]
             if weight > 0:
                 names = instances.names[f][low : low + len(part)]
                 for j in range(len(part)):
@@ -115,21 +206,14 @@ def unscaled(value: float) -> float:
 
 
 @inner
-def distances_by_range(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    into: np.ndarray,
-) -> None:
+def distances_by_range(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
     names are 0 or 1."""
     size, numbers = instances.used[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
-    for f in range(len(number_weights)):
-        if number_weights[f] > 0:
+    for f in range(len(how.numbers)):
+        if how.numbers[f] > 0:
             least = most = numbers[f, 0]
             for j in range(1, size):
                 least, most = min(least, numbers[f, j]), max(most, numbers[f, j])
@@ -138,12 +222,12 @@ def distances_by_range(
                 value = unscaled(attributes.numbers[f, column])
                 for j in range(size):
                     apart = (unscaled(numbers[f, j]) - value) / (high - low)
-                    into[j] += np.float32(number_weights[f] * apart * apart)
-    for f in range(len(name_weights)):
+                    into[j] += np.float32(how.numbers[f] * apart * apart)
+    for f in range(len(how.names)):
         name = attributes.names[f, column]
         for j in range(size):
             if instances.names[f, j] != name or name <= 0:
-                into[j] += np.float32(name_weights[f])
+                into[j] += np.float32(how.names[f])
 
 
 @kernel
@@ -222,18 +306,7 @@ def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float)
 
 
 @kernel
-def answer(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    k: int,
-    literal: bool,
-    wide: int,
-    level: float,
-    room: Room,
-) -> tuple[float, float]:
+def answer(instances: Instances, attributes: Attributes, column: int, how: How, room: Room) -> tuple[float, float]:
     """Return the predicted wait (s) from the k nearest instances, and the bound (s): the `level` quantile of the `wide`
     nearest.
 
@@ -241,16 +314,17 @@ def answer(
     is a weighted mean, as in the paper. Without it, numbers are on log scales and the predicted wait is a weighted
     median.
     """
-    if literal:
-        distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
+    if how.literal:
+        distances_by_range(instances, attributes, column, how, room.apart)
     else:
-        distances(instances, attributes, column, number_weights, name_weights, room.apart)
-    count = nearest(instances, room.apart, max(k, wide), room.near, room.near_apart)
-    if literal:
-        point = weighted_mean(instances, room, min(k, count))
+        distances(instances, attributes, column, how, room.apart)
+    count = nearest(instances, room.apart, max(how.k, how.wide), room.near, room.near_apart)
+    k = min(how.k, count)
+    if how.literal:
+        point = weighted_mean(instances, room, k)
     else:
-        point = weighted_median(instances.wait, room, min(k, count))
-    return point, bound_of(instances.wait, room, min(wide, count), level, point)
+        point = weighted_median(instances.wait, room, k)
+    return point, bound_of(instances.wait, room, min(how.wide, count), how.level, point)
 
 
 @kernel
@@ -260,14 +334,13 @@ def answer_queries(
     learned: np.ndarray,
     known: np.ndarray,
     ask: np.ndarray,
-    weights: Weights,
+    how: How,
     instances: Instances,
     room: Room,
     points: np.ndarray,
 ) -> None:
-    """Predict the waits of the jobs in the mask `ask` with given weights, each from the waits that were known at its
+    """Predict the waits of the jobs in the mask `ask` as in `how`, each from the waits that were known at its
     submission."""
-    number_weights, name_weights, k = weights
     pushed = 0
     for i in range(len(known)):
         while pushed < known[i]:
@@ -275,7 +348,7 @@ def answer_queries(
             push(instances, attributes, j, wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            points[i], _ = answer(instances, attributes, i, number_weights, name_weights, k, False, 0, 0.95, room)
+            points[i], _ = answer(instances, attributes, i, how, room)
 
 
 @by_address
@@ -300,10 +373,7 @@ def replay_log(
     instances: Instances,
     attributes: Attributes,
     last_wait: np.ndarray,
-    weights: Weights,
-    literal: bool,
-    wide: int,
-    level: float,
+    how: How,
     room: Room,
     into: Answers,
 ) -> None:
@@ -312,7 +382,6 @@ def replay_log(
     Without any instance, the predicted wait is that of `recent_wait.guess`.
     """
     s = state[0]
-    number_weights, name_weights, k = weights
     for e in range(len(events)):
         i, rank = events[e].entry, events[e].rank
         if rank == SUBMIT:
@@ -322,9 +391,7 @@ def replay_log(
                 into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
                 into.bounds[i] = into.points[i]
             elif ask[i]:
-                into.points[i], into.bounds[i] = answer(
-                    instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
-                )
+                into.points[i], into.bounds[i] = answer(instances, attributes, i, how, room)
         apply_event(s, requests, events[e])
         if s.taught == s.taught and (left_teach or rank == START):
             learn(instances, attributes, last_wait, i, s.taught)
@@ -343,8 +410,8 @@ class TrainingPart(NamedTuple):
 
 
 def search_weights(
-    training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
-) -> tuple[Weights, float]:
+    training: TrainingPart, start: How, window: int, queries: np.ndarray, sweeps: int
+) -> tuple[How, float]:
     """Search each weight in turn: set it to the best of 0, 1/4, 1 and 4 times its value; repeat while the loss falls.
 
     `queries` (n,) is a mask of the predicted jobs, which all have known waits. The loss is the mean of |ln((p + 60)/(w
@@ -353,25 +420,23 @@ def search_weights(
     truth = np.log(training.wait[queries] + 60.0)
     points = np.zeros(len(queries))
 
-    def loss(weights: Weights) -> float:
-        answer_queries(*training, queries, weights, blank_instances(window), blank_room(window, 0), points)
+    def loss(how: How) -> float:
+        without_bound = how._replace(wide=0)
+        answer_queries(*training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 
     best, least = start, loss(start)
     for _ in range(sweeps):
         before = least
         for k in (1, 3, 5, 9, 15, 25):
-            trial = (best[0], best[1], k)
-            if k != best[2] and (error := loss(trial)) < least:
+            if k != best.k and (error := loss(trial := best._replace(k=k))) < least:
                 best, least = trial, error
-        for part in (0, 1):
-            for f in range(len((best[0], best[1])[part])):
-                here = (best[0], best[1])[part][f]
+        for part in ("numbers", "names"):
+            for f, here in enumerate(getattr(best, part).tolist()):
                 for value in (0.0, here / 4, here * 4) if here > 0 else (0.05, 1.0):
-                    changed = [best[0].copy(), best[1].copy()]
-                    changed[part][f] = value
-                    trial = (changed[0], changed[1], best[2])
-                    if (error := loss(trial)) < least:
+                    changed = getattr(best, part).copy()
+                    changed[f] = value
+                    if (error := loss(trial := best._replace(**{part: changed}))) < least:
                         best, least = trial, error
         if least > before * 0.998:
             break

@@ -1,0 +1,732 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The method of Xu et al. 2018, `knn_ga`, and two methods that predict from similar jobs, tuned by the same search.
+
+`knn_ga` predicts from the K most similar of the last N finished jobs, with all parameters tuned online by a genetic
+algorithm. `minh_wolters` uses a weighted distance that covers names and numbers. `smith_templates` predicts from the
+category of similar jobs with the smallest confidence interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ...compiled import allocating
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...predict.fallback import LEVELS, sample_quantiles
+from ...predict.gate import finite_or_nan
+from ...predict.protocol import Grounds, Prediction, at_least_a_second
+from .genetic import (
+    INSTEAD,
+    NOMINALS,
+    NUMBERS,
+    USER,
+    BatchMethod,
+    Gene,
+    Parameters,
+    RangedMethod,
+    Rows,
+    Trial,
+    fields_of,
+    score,
+)
+from .nearest import (
+    LOCAL_MODELS,
+    alike,
+    classes,
+    insert,
+    local_estimate,
+    mean_and_std,
+    mean_of_last,
+    nearest,
+    normal,
+    normalised,
+    planned,
+    scaling,
+)
+
+UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
+
+
+@dataclass(eq=False, repr=False)
+class KnnGa(RangedMethod):
+    """Predicts the mean run time of the K nearest jobs under one template plus alpha standard deviations, at most beta
+    times the time limit.
+
+    Parameters
+    ----------
+    h, t1, t2
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet; the windows advance by t2.
+    population
+        Number of genomes of the genetic search, at least 3.
+    generations
+        Number of rounds of the search. With 0 there is no search: the windows advance, and all jobs are predicted with
+        the parameters that apply before the first search.
+    local_model
+        `mean`, or `linear` or `svr`: a regression on the normalised numeric columns of the K neighbours.
+    warm_start
+        Whether the search of a batch begins with the population of the last batch.
+    pu_weight
+        Factor of (1 - PU)^2 in the fitness, where PU is the rate of underestimates.
+    seed
+        Random seed of the search, which is combined with the batch's number.
+    first
+        Number of submissions before the first search. Until there are h + t1 submissions, the windows grow, and the
+        search is repeated whenever the number of submissions has doubled. If `first` is 0, there is no search before h
+        + t1 submissions, as in the paper.
+    patience
+        The search ends after this number of rounds without a better genome; with 0 it never ends early.
+    most_n, most_k, most_alpha, most_beta
+        Upper ends of the searched ranges of N (from 100), K (from 1), alpha (from 0) and beta (from 0.1).
+    widen
+        Maximum number of times that a range is doubled if the best genome is at the range's upper end.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or for an unknown model.
+
+    Notes
+    -----
+    Equations 2 to 7 of Xu et al. 2018. A template is a subset of {user, group, queue, application}. On a log without
+    groups, queues or applications, accounts, partitions and job names replace them (`INSTEAD`). Among the last N
+    finished jobs, the jobs with equal values in the template's fields are ranked by the distance of eq. 3 over
+    processors, limit and memory; two unknown names count as equal. The numbers are min-max normalised over the batch's
+    HistSet, without clipping. A numeric column adds 0 to the distance if the value is unknown for both jobs or the
+    column is constant, and 1 if the value is unknown for one job. Ties go to the more recently completed job. Est2 =
+    min(mean + alpha std, beta limit), without this cap if the job has no limit, and at least one second. If no job
+    matches the template, the template {user} is used, then the mean of the last N jobs, then the time limit unchanged.
+
+    Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
+    finished jobs of the TrainingSet. A genome's predictions use only jobs that had finished at the predicted job's
+    submission. Jobs submitted before the HistSet are ignored. Before the first training the template is {user} and K is
+    5. A prediction costs O(N). A refit costs one sort of neighbours per template and distinct request, then about
+    t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
+
+    Departures from the paper: the genetic operators are ours (see `genetic`), because the paper does not describe them.
+    With a regression as `local_model`, the parameters are still searched with the mean. Quantiles are order statistics
+    of the neighbours' run times.
+
+    References
+    ----------
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
+    >>> from batchcast.events.event import End
+    >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
+    >>> method = KnnGa()
+    >>> for run in (100.0, 200.0):
+    ...     method.observe(End(run, job, run, 0.0), state)
+    >>> method.predict(job, state).point
+    150.0
+    """
+
+    uses = (*NOMINALS, *INSTEAD.values(), *NUMBERS)
+
+    least_generations = 0
+
+    local_model: Literal["mean", "linear", "svr"] = "mean"
+    warm_start: bool = False
+    pu_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.local_model not in LOCAL_MODELS:
+            raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
+        self.parameters = UNTRAINED
+        self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
+        self.last_population: np.ndarray | None = None
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """Predict from the neighbours that have finished before the submission."""
+        store, chosen = self.store, self.parameters
+        codes, values = store.code(job), store.value(job)
+        low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
+        query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
+        finished = (store.finished["codes"], store.finished["values"])
+        run, limit = store.finished["run"], finite_or_nan(job.req_time)
+        own = (USER, "same user", Grounds.OWN_HISTORY)
+        for template, words, kind in ((chosen.template, self._words(), Grounds.CLASS), own):
+            near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
+            if len(near):
+                basis, used, grounds = f"{len(near)} nearest, {words}", run[near], kind
+                mean, std = mean_and_std(run, near)
+                if self.local_model != "mean":
+                    table = normalised(finished[1][near], low, span)
+                    mean = local_estimate(self.local_model, table, used, query)
+                break
+        else:
+            if not len(run):
+                return store.limits.forecast(job)
+            basis, used, grounds = "mean of all", run[-chosen.n :], Grounds.EVERYONE
+            mean, std = mean_of_last(store.finished["total"], len(run), chosen.n), 0.0
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+
+    def renew(self, now: float) -> None:
+        """Search the parameters for the present batch."""
+        self.low, self.span = scaling(self.history())
+        if not self.generations:
+            return
+        trial = self.trial(self.most_k)
+        if not len(trial.actual):
+            return
+
+        def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
+            """Return a function that scores genomes of the given genes, on sorted neighbours up to the genes' largest
+            K."""
+            nonlocal trial
+            most = int(genes[len(NOMINALS) + 1].high)
+            trial = trial if most == self.most_k else self.trial(most)
+            tried = trial
+            return lambda genome: tried.score(Parameters.of(genome), self.pu_weight)[0]
+
+        genes = (*(Gene("bit") for _ in NOMINALS), *self.ranges())
+        search = self.widened(genes, fitness, start=self.last_population if self.warm_start else None)
+        self.last_population = search.population
+        self.parameters = chosen = Parameters.of(search.best)
+        _, mae, pu = trial.score(chosen, self.pu_weight)
+        self.note_best(now, search, len(trial.done), mae, pu)
+
+    def trial(self, most: int) -> Trial:
+        """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
+        return Trial.of(self.training(), self.store, self.low, self.span, most)
+
+    def _words(self) -> str:
+        """Return the fields in which the neighbours are equal to the job, in words."""
+        template = self.parameters.template
+        return f"same {self.words_of(template).replace('+', ', ')}" if template else "any job"
+
+
+@allocating
+def weighted_nearest(
+    codes: np.ndarray,
+    values: np.ndarray,
+    query_codes: np.ndarray,
+    query: np.ndarray,
+    null: np.ndarray,
+    span: np.ndarray,
+    weights: np.ndarray,
+    template: int,
+    n: int,
+    k: int,
+    parted_at: float,
+) -> np.ndarray:
+    """Return the positions of the k nearest of the last n finished jobs that match the template, nearest first.
+
+    The distance is D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d_a is 0 or 1 for names (the first weights) and |x -
+    y|/range for numbers (the other weights). The difference d_a is 1 if one of the two values is unknown (`null` has
+    the codes of unknown names), and 0 for a number that is constant. If `parted_at` is not NaN, only jobs count whose
+    number of processors (the first numeric column) is on the same side of `parted_at` as that of the query. Ties go to
+    the job that completed last. The search takes O(n (fields + k)) time.
+    """
+    best, positions, count = np.empty(k), np.empty(k, dtype=np.int64), 0
+    fields, whole = len(query_codes), weights.sum()
+    for back in range(min(n, len(codes))):
+        place = len(codes) - 1 - back
+        if not alike(codes[place], query_codes, template):
+            continue
+        if parted_at == parted_at and (values[place, 0] > parted_at) != (query[0] > parted_at):
+            continue
+        total = 0.0
+        for field in range(fields):
+            if codes[place, field] != query_codes[field] or query_codes[field] == null[field]:
+                total += weights[field]
+        for column in range(len(query)):
+            d = abs(values[place, column] - query[column])
+            if d != d:
+                total += weights[fields + column]
+            elif span[column] > 0.0:
+                d /= span[column]
+                total += weights[fields + column] * d * d
+        count = insert(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
+    return positions[:count]
+
+
+OTHER_SIDE = 1 << 30
+Jobs = Mapping[str, np.ndarray] | Rows
+"""Jobs by column."""
+
+
+class Groups(NamedTuple):
+    """The differences between distinct queries and distinct finished jobs, and the members of each group of equal jobs.
+
+    `parts` (q, g, attributes) are the differences d_a before weighting. `differs` (q, g) has a bit for each name field
+    that differs, and the bit OTHER_SIDE if exactly one of the two jobs has more than `parted_at` processors. Group j's
+    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `asked` and `query_start` give the jobs of each
+    distinct query in the same form.
+    """
+
+    parts: np.ndarray
+    differs: np.ndarray
+    start: np.ndarray
+    members: np.ndarray
+    query_start: np.ndarray
+    asked: np.ndarray
+
+    @classmethod
+    def of(cls, finished: Jobs, jobs: Jobs, null: np.ndarray, span: np.ndarray, parted_at: float) -> Groups:
+        """Group finished jobs, and the queries `jobs`, with equal columns `codes` and `values`; see `weighted_nearest`.
+        The call takes O((jobs + q g) a) time for a attributes."""
+        known, start, members = _distinct(finished)
+        asking, query_start, asked = _distinct(jobs)
+        ours, theirs = jobs["codes"][asking], finished["codes"][known]
+        queries, values = jobs["values"][asking], finished["values"][known]
+        unequal = ours[:, None, :] != theirs[None, :, :]
+        names = unequal | (ours == null)[:, None, :]
+        apart = np.abs(values[None, :, :] - queries[:, None, :])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            numbers = np.where(np.isnan(apart), 1.0, np.where(span > 0, apart / span, 0.0))
+        side = (queries[:, 0] > parted_at)[:, None] != (values[:, 0] > parted_at)[None, :]
+        bits = (unequal * (1 << np.arange(ours.shape[1]))).sum(axis=2)
+        differs = bits + OTHER_SIDE * (side & (parted_at == parted_at))
+        return cls(np.concatenate([names, numbers], axis=2), differs, start, members, query_start, asked)
+
+
+def _distinct(jobs: Jobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return one row of each distinct kind, the rows sorted by kind, and the index at which each kind begins among
+    them."""
+    table = np.column_stack([jobs["codes"], np.where(np.isnan(jobs["values"]), -np.inf, jobs["values"])])
+    _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    start = np.concatenate([[0], np.cumsum(np.bincount(kind, minlength=len(first)))])
+    return first, start, np.argsort(kind, kind="stable")
+
+
+@allocating
+def grouped_estimates(
+    groups: Groups,
+    run: np.ndarray,
+    total: np.ndarray,
+    done: np.ndarray,
+    fallback: np.ndarray,
+    weights: np.ndarray,
+    template: int,
+    n: int,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of the run times of each query's nearest jobs; the deviation is NaN if the
+    time limit is the prediction.
+
+    The nearest jobs are those of `weighted_nearest` among the first done[i] finished jobs. The call takes O(q g
+    (attributes + log g)) time for q distinct queries and g distinct jobs, and then about K steps per query.
+    """
+    parts, differs, start, members, query_start, asked = groups
+    count, attributes = parts.shape[1], parts.shape[2]
+    mean, std = np.empty(len(done)), np.empty(len(done))
+    whole = weights.sum()
+    apart, which = np.empty(count), np.empty(count, dtype=np.int64)
+    near, upper = np.empty(k, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for query in range(len(query_start) - 1):
+        like = 0
+        for group in range(count):
+            if differs[query, group] & (template | OTHER_SIDE):
+                continue
+            d = 0.0
+            for a in range(attributes):
+                d += weights[a] * parts[query, group, a] * parts[query, group, a]
+            apart[like], which[like] = np.sqrt(d / whole) if whole > 0.0 else 0.0, group
+            like += 1
+        order = np.argsort(apart[:like])
+        for at in range(query_start[query], query_start[query + 1]):
+            i = asked[at]
+            oldest = done[i] - n
+            taken, first = 0, 0
+            while first < like and taken < k:
+                last = first + 1
+                while last < like and apart[order[last]] == apart[order[first]]:
+                    last += 1
+                for tied in range(first, last):
+                    group = which[order[tied]]
+                    of_group = members[start[group] : start[group + 1]]
+                    upper[tied] = start[group] + np.searchsorted(of_group, done[i])
+                while taken < k:
+                    newest, from_group = -1, -1
+                    for tied in range(first, last):
+                        place = upper[tied] - 1
+                        if place >= start[which[order[tied]]] and members[place] > newest:
+                            newest, from_group = members[place], tied
+                    if newest < max(oldest, 0):
+                        break
+                    near[taken] = newest
+                    upper[from_group] -= 1
+                    taken += 1
+                first = last
+            if taken > 0:
+                mean[i], std[i] = mean_and_std(run, near[:taken])
+            elif done[i] > 0:
+                mean[i], std[i] = mean_of_last(total, done[i], n), 0.0
+            else:
+                mean[i], std[i] = fallback[i], np.nan
+    return mean, std
+
+
+ATTRIBUTES = (*NOMINALS, *NUMBERS)
+
+
+@dataclass(eq=False, repr=False)
+class MinhWolters(RangedMethod):
+    """Predicts the mean run time of the K nearest jobs under a weighted distance, plus a safety term, capped by a
+    multiple of the time limit.
+
+    Parameters
+    ----------
+    h, t1, t2
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet, as in `knn_ga`.
+    population, generations
+        Numbers of genomes and rounds of the genetic search; at least 3 and 1.
+    sample
+        Number of jobs of the TrainingSet on which genomes are tried: evenly spaced in the set, at least 1.
+    apart
+        Whether jobs above the HistSet's median number of processors have their own search, parameters and neighbours.
+    pu_weight
+        Factor of (1 - PU)^2 in the fitness, where PU is the rate of underestimates.
+    seed
+        Random seed of the search.
+    first, patience, most_n, most_k, most_alpha, most_beta, widen
+        See `knn_ga`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Notes
+    -----
+    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), with d 0 or 1 for user,
+    group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), and 1 for
+    unknown values. The prediction is min(mean + alpha std, beta limit). The settings of Minh and Wolters are not
+    public, so this method does not claim to reproduce their results. For each batch, the genetic algorithm of `knn_ga`
+    searches template, weights, N, K, alpha and beta, with the windows and the fitness of `knn_ga`. The genetic
+    algorithm tries genomes on a sample, because neighbours cannot be sorted in advance if their weights change. If
+    there is no neighbour, the prediction is the mean of the last N jobs or, without finished jobs, the time limit. A
+    prediction costs O(N); `trained` records each batch's result and its number of evaluations.
+
+    References
+    ----------
+    Minh, Wolters, Using historical data to predict application runtimes on backfilling parallel systems, PDP 2010,
+    doi:10.1109/PDP.2010.18.
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
+    >>> MinhWolters().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    uses = (*ATTRIBUTES, *INSTEAD.values())
+
+    population: int = 20
+    generations: int = 20
+    sample: int = 200
+    apart: bool = False
+    pu_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.sample < 1:
+            raise ValueError("sample is at least 1")
+        super().__post_init__()
+        self.span = np.zeros(len(NUMBERS))
+        self.parted_at = math.nan
+        self.small = self.big = UNTRAINED._replace(weights=(1.0,) * len(ATTRIBUTES))
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """Predict from the neighbours that have finished by now."""
+        store = self.store
+        codes, values = store.code(job), store.value(job)
+        chosen = self.big if values[0] > self.parted_at else self.small
+        span = self.span if self.is_scaled else store.scaling_so_far()[1]
+        finished = store.finished
+        near = weighted_nearest(
+            finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
+            chosen.template, chosen.n, chosen.k, self.parted_at,
+        )  # fmt: skip
+        run, limit = finished["run"], finite_or_nan(job.req_time)
+        if len(near):
+            mean, std = mean_and_std(run, near)
+            used, basis, grounds = run[near], f"{len(near)} nearest by weighted attributes", Grounds.CLASS
+        elif len(run):
+            mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
+            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
+        else:
+            return store.limits.forecast(job)
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+
+    def renew(self, now: float) -> None:
+        """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
+        separately."""
+        history = self.history()
+        self.span = scaling(history)[1]
+        known = history[:, 0][~np.isnan(history[:, 0])]
+        self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan
+        training = self.training()
+        is_big = training["values"][:, 0] > self.parted_at
+        side = "small" if self.apart else "all"
+        self.small = self._searched(now, side, np.flatnonzero(~is_big), training, self.small)
+        if self.apart:
+            self.big = self._searched(now, "big", np.flatnonzero(is_big), training, self.big)
+
+    def _searched(
+        self, now: float, side: str, rows: np.ndarray, training: dict[str, np.ndarray], before: Parameters
+    ) -> Parameters:
+        """Search parameters on a sample of the jobs `rows`; if there are no rows, return the parameters `before`."""
+        if not len(rows):
+            return before
+        rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
+        finished, jobs = self.store.finished, {name: column[rows] for name, column in training.items()}
+        groups = Groups.of(finished, jobs, self._null(), self.span, self.parted_at)
+        fixed = (groups, finished["run"], finished["total"], jobs["done"], jobs["fallback"])
+
+        def tried(genome: np.ndarray) -> tuple[float, float, float]:
+            chosen = Parameters.of(genome)
+            mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
+            return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, self.pu_weight)
+
+        bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
+        genes = (*bits, *weights, *self.ranges())
+        search = self.widened(genes, lambda _: lambda genome: tried(genome)[0], len(side))
+        _, mae, pu = tried(search.best)
+        self.note_best(now, search, len(rows), mae, pu, ATTRIBUTES, side=side)
+        return Parameters.of(search.best)
+
+    def _null(self) -> np.ndarray:
+        """Return for each name field the code that means an unknown value; -2 if no value is unknown."""
+        return np.array([known.get(None, -2) for known in self.store.codes], dtype=np.int32)
+
+
+@allocating
+def category_statistics(
+    labels: np.ndarray, query_labels: np.ndarray, done: np.ndarray, amount: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return count, mean and sample variance of the run times in each query's category, among the first done[i]
+    finished jobs.
+
+    `labels` (jobs,) and `amount` (jobs,) are in completion order; NaN amounts are ignored; `done` (t,) is ascending.
+    The function makes one pass, with Welford's updates.
+    """
+    size = 1
+    for label in labels:
+        size = max(size, label + 1)
+    for label in query_labels:
+        size = max(size, label + 1)
+    count, mean, square = np.zeros(size), np.zeros(size), np.zeros(size)
+    out, at = np.zeros((3, len(done))), 0
+    for i in range(len(done)):
+        while at < done[i]:
+            if amount[at] == amount[at]:
+                label = labels[at]
+                count[label] += 1.0
+                step = amount[at] - mean[label]
+                mean[label] += step / count[label]
+                square[label] += step * (amount[at] - mean[label])
+            at += 1
+        label = query_labels[i]
+        out[0, i], out[1, i] = count[label], mean[label]
+        out[2, i] = square[label] / (count[label] - 1.0) if count[label] > 1.0 else np.nan
+    return out[0], out[1], out[2]
+
+
+@allocating
+def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndarray) -> np.ndarray:
+    """Return the amounts (not NaN) of the finished jobs in the query's category, in completion order."""
+    values, count = np.empty(len(codes)), 0
+    for place in range(len(codes)):
+        if amount[place] == amount[place] and alike(codes[place], query, template):
+            values[count] = amount[place]
+            count += 1
+    return values[:count]
+
+
+@allocating
+def welford(amount: np.ndarray) -> tuple[float, float]:
+    """Return mean and sample variance of the amounts by Welford's updates, as in `category_statistics`."""
+    mean, square = 0.0, 0.0
+    for i in range(len(amount)):
+        step = amount[i] - mean
+        mean += step / (i + 1.0)
+        square += step * (amount[i] - mean)
+    return mean, square / (len(amount) - 1.0) if len(amount) > 1 else np.nan
+
+
+@allocating
+def smallest_interval(
+    chosen: np.ndarray, estimate: np.ndarray, interval: np.ndarray, fallback: np.ndarray
+) -> np.ndarray:
+    """Return each job's estimate by the template in `chosen` with the smallest confidence interval or, without an
+    estimate, the job's fallback.
+
+    `estimate` and `interval` have the shape (templates, jobs), NaN if a template has no estimate. Ties go to the first
+    template.
+    """
+    estimates = fallback.copy()
+    for i in range(len(estimates)):
+        least = np.inf
+        for template in chosen:
+            if interval[template, i] < least:
+                least = interval[template, i]
+                estimates[i] = estimate[template, i]
+    return estimates
+
+
+FIELDS = ("user_id", "group_id", "queue_id", "app_id", "procs", "procs_log2")
+SIZES = (0b000000, 0b010000, 0b100000)
+SLOTS = 6
+
+
+class Template(NamedTuple):
+    """The fields in which jobs must be equal (bits of FIELDS), and whether run times are relative to the time limit."""
+
+    fields: int
+    relative: bool
+
+    def words(self, column_of: Callable[[str], str]) -> str:
+        """Return the template as text, with the names of the log's columns: `(user_id+account) relative`."""
+        columns = map(column_of, fields_of(self.fields, FIELDS))
+        return f"({'+'.join(columns)}){' relative' if self.relative else ''}"
+
+
+UNIVERSE = tuple(
+    Template(names | size, relative) for size in SIZES for names in range(16) for relative in (False, True)
+)
+GENES = (*(Gene("bit") for _ in range(SLOTS)), *(Gene("int", 0, len(UNIVERSE) - 1) for _ in range(SLOTS)))
+FIRST_TEMPLATES = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b011001, 0b010001, 0b000001, 0b000000))
+
+
+@dataclass(eq=False, repr=False)
+class SmithTemplates(BatchMethod):
+    """Predicts the mean run time of the category with the smallest confidence interval, with templates that a genetic
+    search finds.
+
+    Parameters
+    ----------
+    h, t1, t2
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet, as in `knn_ga`.
+    population, generations
+        Numbers of genomes and rounds of the genetic search; at least 3 and 1.
+    seed
+        Random seed of the search.
+    first, patience
+        See `knn_ga`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Notes
+    -----
+    A template states in which fields jobs must be equal (user, group, queue, application; processors exactly, by powers
+    of two, or not at all), and whether run times or ratios of run time to time limit are averaged. There are 96
+    templates. A job belongs to one category of each template. A category of at least two finished jobs gives a mean and
+    the half width t(n - 1) s / sqrt(n) of its 90 % confidence interval. The prediction is the mean with the smallest
+    interval (ties: the first template). A genome of the search has up to 6 templates; for each batch, the search finds
+    the set with the smallest mean absolute error on the TrainingSet. Departures from the paper: there are only means,
+    no regressions; templates have no maximum history, and all templates use the jobs submitted since the HistSet began;
+    two unknown names count as equal. Without a category of at least two jobs, the prediction is the mean of all
+    finished jobs or, without finished jobs, the time limit. Predictions are capped by the limit and at least one
+    second. Quantiles are order statistics of the category. A prediction costs O(6 jobs in the window); `trained`
+    records the result and the cost of each batch's search.
+
+    References
+    ----------
+    Smith, Foster, Taylor, Predicting application run times using historical information, JSSPP 1998,
+    doi:10.1007/BFb0053984.
+
+    Examples
+    --------
+    >>> SmithTemplates().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    uses = (*FIELDS[:-1], *INSTEAD.values(), "req_time")
+
+    nominals, numbers = FIELDS, ("req_time",)
+
+    population: int = 30
+    generations: int = 40
+
+    def __post_init__(self) -> None:
+        from scipy.special import stdtrit
+
+        super().__post_init__()
+        self.chosen: tuple[int, ...] = FIRST_TEMPLATES
+        # 95 % quantiles of Student's t by degrees of freedom; infinite for 0
+        self.quantile = np.append(np.inf, stdtrit(np.arange(1, self.h + self.t1 + self.t2 + 1), 0.95))
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """Predict the mean of the job's category with the smallest interval."""
+        store, codes = self.store, self.store.code(job)
+        limit, run = finite_or_nan(job.req_time), store.finished["run"]
+        if not len(run):
+            return store.limits.forecast(job)
+        least, value, used, basis, grounds = np.inf, np.nan, run, "mean of all", Grounds.EVERYONE
+        for number in self.chosen:
+            template = UNIVERSE[number]
+            scale = limit if template.relative else 1.0
+            amount = run / store.finished["values"][:, 0] if template.relative else run
+            values = members(store.finished["codes"], codes, template.fields, amount)
+            mean, variance = welford(values)
+            interval = float(self._interval(np.array(float(len(values))), np.array(variance))) * scale
+            if interval < least:
+                least, value, used = interval, mean * scale, values * scale
+                basis = f"category {template.words(store.column_of)} of {len(values)}"
+                grounds = Grounds.CLASS
+        point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
+
+    def renew(self, now: float) -> None:
+        """Search the templates for the present batch."""
+        training = self.training()
+        if not len(training["run"]):
+            return
+        estimate, interval, fallback = self._answers(training)
+        actual, limit = training["run"], np.nan_to_num(training["limit"], nan=np.inf)
+
+        def mean_error(genome: np.ndarray) -> float:
+            estimates = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
+            return float(np.abs(np.maximum(np.minimum(estimates, limit), 1.0) - actual).mean())
+
+        search = self.evolved(GENES, mean_error)
+        self.chosen = _set(search.best)
+        self.note(
+            now, search.evaluations,
+            templates=" ".join(UNIVERSE[number].words(self.store.column_of) for number in self.chosen) or "(none)",
+            training_jobs=len(actual), training_mae_s=search.fitness,
+        )  # fmt: skip
+
+    def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return estimate and interval of every template for every training job, (96, t), and the mean of all finished
+        jobs, (t,)."""
+        finished, done = self.store.finished, training["done"]
+        codes = np.concatenate([finished["codes"], training["codes"]])
+        run, limit = finished["run"], training["values"][:, 0]
+        estimate, interval = np.full((2, len(UNIVERSE), len(done)), np.nan)
+        for number, template in enumerate(UNIVERSE):
+            label = classes(codes, template.fields)
+            amount = run / finished["values"][:, 0] if template.relative else run
+            scale = limit if template.relative else np.ones(len(done))
+            count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
+            estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
+        all_of_them = classes(codes, 0)
+        count, mean, _ = category_statistics(all_of_them[: len(run)], all_of_them[len(run) :], done, run)
+        return estimate, interval, np.where(count > 0, mean, training["fallback"])
+
+    def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the half width of the 90 % confidence interval of a mean; NaN for fewer than two jobs."""
+        degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
+        return np.asarray(self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0)))
+
+
+def _set(genome: np.ndarray) -> tuple[int, ...]:
+    """Return the numbers of the templates that a genome uses, each once."""
+    used = genome[:SLOTS] > 0
+    return tuple(dict.fromkeys(genome[SLOTS:][used].astype(int).tolist()))
