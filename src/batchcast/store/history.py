@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select, tuple_
 
 from batchcast import columns as declared
 
@@ -30,24 +30,12 @@ from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Nominal, Trace
-from .clock_jobs import KNOWN, read_meta, write_meta
+from .clock_jobs import KNOWN, pieces, read_meta, write_meta
 from .rows import NOTHING, as_prediction, features_of
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
-from .sighted import (
-    AGAIN,
-    FOLLOWED,
-    LOST,
-    OUTCOME,
-    another_run,
-    certain_order,
-    followed,
-    matching,
-    new_row,
-    outcome,
-)
+from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, another_run, certain_order, followed, matching, new_row, outcome
 
-_CHUNK = 400
 TOLD = ("told_start", "told_end", "told_status")
 
 
@@ -96,9 +84,8 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     Taken
     """
     result = Taken()
-    certain = certain_order(seen)
-    for k in range(0, len(certain), _CHUNK):
-        result += _take_chunk(connection, cluster, certain[k : k + _CHUNK], at)
+    for some in pieces(certain_order(seen)):
+        result += _take_chunk(connection, cluster, some, at)
     return result
 
 
@@ -135,7 +122,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
         else:
             result.same += 1
     if inserts:
-        connection.execute(insert(jobs), inserts)
+        connection.execute(jobs.insert(), inserts)
     _update_rows(connection, updates)
     return result
 
@@ -197,7 +184,7 @@ def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, 
         connection.execute(_OF_ROW.values({n: bindparam(n) for n in names}), rows)
 
 
-_OF_ROW = update(jobs).where(jobs.c.row == bindparam("row_"))
+_OF_ROW = jobs.update().where(jobs.c.row == bindparam("row_"))
 """The beginning of a statement that changes jobs by row."""
 
 
@@ -319,10 +306,10 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
         purged_jobs=memory.get("purged_jobs", 0) + len(rows),
         purged_before=max(before, memory.get("purged_before", before)),
     )
-    connection.execute(delete(forecasts).where(forecasts.c.row.in_(rows)))
-    connection.execute(delete(jobs).where(jobs.c.row.in_(rows)))
+    connection.execute(forecasts.delete().where(forecasts.c.row.in_(rows)))
+    connection.execute(jobs.delete().where(jobs.c.row.in_(rows)))
     old = (plan_changes.c.cluster == cluster, plan_changes.c.at < before)
-    connection.execute(delete(plan_changes).where(*old))
+    connection.execute(plan_changes.delete().where(*old))
     return len(rows)
 
 
