@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from .clock_jobs import KNOWN, pieces, read_meta, write_meta
 from .rows import NOTHING, as_prediction, features_of
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
-from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, another_run, certain_order, followed, matching, new_row, outcome
+from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, certain_order, followed, key_of, matched, new_row, outcome
 
 TOLD = ("told_start", "told_end", "told_status")
 
@@ -89,24 +89,14 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     return result
 
 
-def _key(s: Sighting) -> tuple[str, float]:
-    """Returns the job id and the submit time of a sighting."""
-    return s.job_id, s.submit_time
-
-
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
     """Inserts and updates the jobs of one chunk of sightings, and returns the numbers of changes."""
-    known_rows = _known(connection, cluster, {_key(s) for s in seen})
-    first_requests = _first_requests(connection, cluster, [s for s in seen if _key(s) not in known_rows])
+    known_rows = _known(connection, cluster, set(map(key_of, seen)))
+    first_requests = _first_requests(connection, cluster, [s for s in seen if key_of(s) not in known_rows])
     result, inserts, updates = Taken(), [], []
-    runs: Counter[tuple[str, float]] = Counter()
-    for s in seen:
-        key = _key(s)
-        rows = known_rows[key]
-        row = matching(rows, s, runs[key])
-        runs[key] += 1
+    for s, rows, row in matched(seen, known_rows):
         if row is None:
-            values = new_row(cluster, s, at, len(rows)) | first_requests.get(key, {}) | another_run(rows)
+            values = new_row(cluster, s, at, rows) | first_requests.get(key_of(s), {})
             inserts.append(values)
             rows.append({**values, "row": None, "told": 0})
             result.new += 1
@@ -155,7 +145,7 @@ def _first_requests(
     for row in connection.execute(earlier).mappings() if seen else ():
         runs[row["job_id"]].append(row)
     return {
-        _key(s): {column.name: before[-1][column.name] for column in declared.ASKED}
+        key_of(s): {column.name: before[-1][column.name] for column in declared.ASKED}
         for s in seen
         if (before := [row for row in runs[s.job_id] if row["submit_time"] < s.submit_time])
     }
@@ -188,10 +178,16 @@ _OF_ROW = jobs.update().where(jobs.c.row == bindparam("row_"))
 """The beginning of a statement that changes jobs by row."""
 
 
-def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
-    """Yield row, job id, submit time and `vanished` (time of the last sighting; None while shown) of every open job."""
+OpenJob = tuple[int, str, float, Any]
+"""Row, job id, submit time, and `vanished`: the time of the last sighting, or None while the batch system shows it."""
+VANISHED = jobs.c.vanished.is_not(None)
+"""The condition that the batch system no longer shows a job."""
+
+
+def open_keys(connection: Connection, cluster: str, *where: ColumnElement[bool]) -> Iterator[OpenJob]:
+    """Yield the keys of all open jobs that meet the conditions in `where`."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
-    yield from map(tuple, connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)))
+    yield from map(tuple, connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1, *where)))
 
 
 SEEN_AT_ONCE_S = 3600.0
@@ -234,12 +230,10 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
         connection.execute(statement, [{"row_": row} for row in rows])
 
 
-def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
-    """Yield row, job id, submit time and `vanished` of array tasks that never started and have left the queue."""
-    query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
-        jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
-    )
-    yield from (tuple(row) for row in connection.execute(query) if "_" in row.job_id)
+def vanished_tasks(connection: Connection, cluster: str) -> Iterator[OpenJob]:
+    """Yield the keys of array tasks that never started and have left the queue."""
+    vanished = open_keys(connection, cluster, VANISHED, jobs.c.start_time.is_(None))
+    return (one for one in vanished if "_" in one[1])
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
@@ -404,7 +398,11 @@ def to_trace(
         *[jobs.c.user_id == user] * (user is not None),
     )
     rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
-    changed = sum(_differs(row) for row in rows)
+    changed = sum(
+        bool(row["told"] & DELIVERED_GONE)
+        and (row["told_start"], row["told_end"]) != (row["start_time"], row["end_time"])
+        for row in rows
+    )
     if as_told:
         for row in rows:
             row |= {"start_time": row["told_start"], "end_time": row["told_end"]}
@@ -416,12 +414,10 @@ def to_trace(
         ended += [{**row, "end_time": seen, "status": "pending"} for row in waits]
         ended.sort(key=lambda row: (row["submit_time"], row["row"]))
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
-    for name in _COLUMNS:
-        if declared.COLUMNS[name].kind == "number":
-            columns[name] = _numbers(columns[name])
+    columns |= {name: _numbers(columns[name]) for name in _COLUMNS if declared.COLUMNS[name].kind == "number"}
     start, end = (np.array(_numbers(row[name] for row in ended)) for name in ("start_time", "end_time"))
     columns["wait_time"], columns["run_time"] = (
-        np.where(np.isnan(start), end, start) - columns["submit_time"],
+        np.where(start == start, start, end) - columns["submit_time"],
         end - start,
     )
     columns["queue_id"] = columns["partition_id"]
@@ -429,19 +425,11 @@ def to_trace(
         columns["job_id"] = [int(text) for text in columns["job_id"]]
     read = [features_of(row) for row in ended]
     further = sorted({name for one in read for name in one})
-    for name in further:
-        columns[name] = feature_column([one.get(name) for one in read])
-    total = memory.get("total_procs")
-    info = LogInfo(
-        source=f"store of {cluster}",
-        format="store",
-        timezone="UTC",
-        timezone_source="epoch seconds",
-        max_procs=math.nan if total is None else total,
-    )
+    columns |= {name: feature_column([one.get(name) for one in read]) for name in further}
+    (total,) = _numbers([memory.get("total_procs")])
+    info = LogInfo(f"store of {cluster}", "store", timezone_source="epoch seconds", max_procs=total)
     if changed:
-        note = f"{changed} jobs: accounting changed their times after predictors had used them"
-        info = replace(info, notes=(*info.notes, note))
+        info = replace(info, notes=(f"{changed} jobs: accounting changed their times after predictors had used them",))
     trace = Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
     return trace.knowing(further)
 
@@ -458,9 +446,3 @@ def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float
 def _numbers(values: Iterable[Any]) -> list[float]:
     """Returns values as numbers, NaN for None."""
     return [math.nan if value is None else float(value) for value in values]
-
-
-def _differs(row: dict[str, Any]) -> bool:
-    """Returns whether accounting has changed the times of a run after the clock delivered its end."""
-    delivered, current = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
-    return bool(row["told"] & DELIVERED_GONE) and delivered != current
