@@ -169,6 +169,8 @@ class InvalidToken(BatchcastError):
     token.
     """
 
+    status = 401
+
 
 def token_in(header: str | None) -> str | None:
     """Return the bearer token in an Authorization header; None if the header has no bearer token.
