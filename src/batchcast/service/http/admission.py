@@ -208,6 +208,7 @@ class Tokens:
         return Viewer(user)
 
     def _read(self) -> dict[str, Mapping[str, Any]]:
+        """Return the rows of the table `tokens`, by token id."""
         try:
             with Reader(self._store()) as reader:
                 return {row["id"]: row for row in reader.ask("tokens")}

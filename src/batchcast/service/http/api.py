@@ -318,12 +318,14 @@ def _like(question: Question) -> Like:
 
 
 def _span(question: Question) -> tuple[float, float]:
+    """Return the beginning and the end of a question's time span: by default the last 30 days."""
     end = question.value("endtime")
     since = parse_when(question.value("starttime") or "now-30days", question.now)
     return since, parse_when(end, question.now) if end else math.inf
 
 
 def _check_id(job_id: str) -> None:
+    """Raise UsageError if a text is not a job id."""
     if not JOB_ID.fullmatch(job_id):
         raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
 
@@ -375,6 +377,8 @@ def description() -> str:
 
 
 def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
+    """Return the OpenAPI description of one endpoint."""
+
     def body(kind: str, name: str) -> dict[str, Any]:
         return {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
 

@@ -116,6 +116,7 @@ class Service:
         return await asyncio.shield(self._examined)
 
     async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        """Compute the state of the store in the work queue for checks, and remember the state."""
         answer = await self.queues.watch.run(Asker("health", "health"), ask)
         self._health = (time.monotonic(), answer)
         return answer
@@ -146,6 +147,7 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 
 
 def _log_request(log: Log, viewer: Viewer, scope: Scope, status: int, took: float) -> None:
+    """Write the log line of one answered request."""
     answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
     log("request", user=viewer.name or None, **answered)
 
@@ -157,6 +159,7 @@ _PLAIN_HEADERS = frozenset({b"host", b"connection", b"accept", b"accept-encoding
 
 
 async def _answer(request: Request) -> Response:
+    """Answer a request to the API. If the answer is the same as before (ETag), the response has no body."""
     service, viewer = request.state.service, request.state.viewer
     query = request.scope["query_string"].decode("ascii", "replace")
     target = request.scope["raw_path"].decode("ascii", "replace") + (f"?{query}" if query else "")
@@ -170,10 +173,12 @@ async def _answer(request: Request) -> Response:
 
 
 async def _openapi(request: Request) -> Response:
+    """Return the OpenAPI description of the API."""
     return Response(description(), media_type="application/json")
 
 
 async def _metrics(request: Request) -> Response:
+    """Return the metrics for Prometheus, with present values from the store."""
     service: Service = request.state.service
     service.measures.renew(service.settings, service.log)
     read = await service.queues.quick.run(request.state.asker, partial(store_readings, service.settings))
@@ -360,6 +365,7 @@ def _not_known(error: BatchcastError) -> Response:
 def _document(
     status: int, what: str, hint: str, headers: Mapping[str, str] | None = None, exit_code: int = 1
 ) -> Response:
+    """Return a response with the document of an error."""
     return Response(problem(status, what, hint, exit_code), status, headers, PROBLEM)
 
 

@@ -121,6 +121,7 @@ async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
 
 
 async def _hung_up(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

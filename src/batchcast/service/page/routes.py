@@ -50,6 +50,7 @@ def routes() -> list[BaseRoute]:
 
 @cache
 def _templates() -> Any:
+    """Return the environment of the page templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -120,8 +121,7 @@ async def _my_jobs(request: Request, name: str) -> Response:
     """Return the page *My jobs* (`mine.html.j2`), or only the part of the page that changes (`jobs.html.j2`)."""
     if name == "mine.html.j2" and not (request.state.viewer.name or request.query_params.get("user")):
         return render(request, "who.html.j2")
-    ask = _data(request)
-    return await page(request, name, request.state.service.queues.quick.run(request.state.asker, ask))
+    return await page(request, name, request.state.service.queues.quick.run(request.state.asker, _data(request)))
 
 
 async def _stream(request: Request) -> Response:
@@ -180,6 +180,7 @@ async def script(request: Request) -> Response:
 
 
 def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Viewer) -> dict[str, Any]:
+    """Return the data of the page *Try a script*, and the script that the answer is about."""
     options = options_of_job(settings, job, viewer) if job else options_of_form(form)
     if not options:
         raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
