@@ -272,8 +272,7 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
     """Return the values that the table `meta` has for a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
-    rows = map(dict, connection.execute(query).mappings())
-    return stored_values(rows, shown_url(str(connection.engine.url)))
+    return stored_values(map(dict, connection.execute(query).mappings()), shown_url(str(connection.engine.url)))
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:

@@ -302,8 +302,7 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
     )
     connection.execute(forecasts.delete().where(forecasts.c.row.in_(rows)))
     connection.execute(jobs.delete().where(jobs.c.row.in_(rows)))
-    old = (plan_changes.c.cluster == cluster, plan_changes.c.at < before)
-    connection.execute(plan_changes.delete().where(*old))
+    connection.execute(plan_changes.delete().where(plan_changes.c.cluster == cluster, plan_changes.c.at < before))
     return len(rows)
 
 

@@ -168,6 +168,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return [ratio for _, ratio in sorted(found)]
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
+        """Return the entries that meet an SQL condition, the oldest first."""
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
         texts = {"command", "offers"}
         return [Entry(*(json.loads(v) if n in texts else v for n, v in zip(Entry._fields, row))) for row in rows]

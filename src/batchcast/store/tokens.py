@@ -142,8 +142,7 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     """
     from .schema import tokens
 
-    rows = connection.execute(tokens.select().where(tokens.c.id.in_(ids)))
-    revoked = {row.id: row.revoked for row in rows}
+    revoked = {row.id: row.revoked for row in connection.execute(tokens.select().where(tokens.c.id.in_(ids)))}
     if unknown := [one for one in ids if one not in revoked]:
         raise UsageError(f"there is no token {unknown[0]!r}", hint="batchcast site token list shows the ids")
     unrevoked = [one for one in ids if revoked[one] is None]

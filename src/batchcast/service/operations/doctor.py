@@ -79,6 +79,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Query the batch system and its accounting, and report the answers."""
     scheduler, health = batch_system.open_scheduler(settings)
     site = None
     try:
@@ -307,6 +308,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _when(epoch: float | None) -> str:
+    """Return an instant as local date and time."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 

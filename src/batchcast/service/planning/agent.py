@@ -149,6 +149,7 @@ class Comments:
         return done, problems
 
     def _remember(self, cluster: str, field: Field | None) -> None:
+        """Store the field in which batchcast writes comments; None if batchcast has removed its comments."""
         with self.store.begin() as connection:
             clock_jobs.write_meta(connection, cluster, **{COMMENT_FIELD: field})
 
@@ -524,8 +525,10 @@ def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Te
 
 
 def _change(action: Action, before: float, after: float) -> Change:
+    """Return the change that an action makes, for the audit log."""
     return action.entry, before, after, action.why
 
 
 def _is_unchanged(now: Plannable | None, then: Plannable, field: Field) -> bool:
+    """Return whether a job still waits or runs as before, and has the same comment."""
     return now is not None and now.waits == then.waits and getattr(now, field) == getattr(then, field)

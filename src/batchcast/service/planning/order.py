@@ -348,6 +348,7 @@ def extremes(factors: Mapping[str, int]) -> str:
 
 
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:
+    """Return whether batchcast has set the present factor of a job record."""
     return standing is not None and seen.factor in (standing.factor, standing.before)
 
 

@@ -94,6 +94,7 @@ def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
 
 
 def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> tuple[float, str]:
+    """Return the planned limit of a finished job in seconds (NaN: not planned), and the reason."""
     if row is None:
         return math.nan, "it is not in the store"
     limit = math.inf if row["req_time"] is None else float(row["req_time"])
