@@ -10,23 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Float,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Float, Table, Text, bindparam, exists, func, or_, select, text
 
 from ..events.event import Event, Start, Submit
 from ..events.live import LiveJob
@@ -39,6 +25,7 @@ from .statements import JOB
 KNOWN = [jobs.c[name] for name in JOB]
 """The columns of a job that the clock reads."""
 MOST_ROWS = 400
+T = TypeVar("T")
 _FOR_THE_MACHINE = (
     "(jobs.reason IS NULL OR jobs.reason NOT IN ('BeginTime', 'Dependency', 'JobHeldUser', 'JobHeldAdmin'))"
 )
@@ -120,7 +107,7 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
             "told_end": func.coalesce(bindparam("end", type_=Float), jobs.c.told_end),
             "told_status": func.coalesce(bindparam("how", type_=Text), jobs.c.told_status),
         }
-        connection.execute(update(jobs).where(jobs.c.row == bindparam("row_")).values(values), list(changes.values()))
+        connection.execute(jobs.update().where(jobs.c.row == bindparam("row_")).values(values), list(changes.values()))
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
@@ -142,18 +129,18 @@ def _insert(
     """Inserts predictions with their values of these columns into a table."""
     rows = [{**{name: one[name] for name in names}, **as_values(one["prediction"]), **more} for one in ones]
     if rows:
-        connection.execute(insert(table), rows)
+        connection.execute(table.insert(), rows)
 
 
-def _pieces(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yields the rows in pieces of a length that one statement takes."""
-    return (rows[k : k + MOST_ROWS] for k in range(0, len(rows), MOST_ROWS))
+def pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values in pieces of a length that one statement takes."""
+    return (values[k : k + MOST_ROWS] for k in range(0, len(values), MOST_ROWS))
 
 
 def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
     """Return which of these rows of jobs have predictions that were issued at submission."""
     query = select(forecasts.c.row).where(forecasts.c.moment == "submit").distinct()
-    return {row for some in _pieces(rows) for row in connection.scalars(query.where(forecasts.c.row.in_(some)))}
+    return {row for some in pieces(rows) for row in connection.scalars(query.where(forecasts.c.row.in_(some)))}
 
 
 def followed_by(
@@ -189,8 +176,8 @@ def followed_by(
 
 def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
     """Delete the predictions of these jobs that were issued at `moment`, for example `submit`."""
-    for some in _pieces(rows):
-        connection.execute(delete(forecasts).where(forecasts.c.row.in_(some), forecasts.c.moment == moment))
+    for some in pieces(rows):
+        connection.execute(forecasts.delete().where(forecasts.c.row.in_(some), forecasts.c.moment == moment))
 
 
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
@@ -207,10 +194,10 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
     forecasts_
         Mappings with the keys `row, method, as_of, why` and `prediction`.
     """
-    connection.execute(delete(renewed).where(renewed.c.cluster == cluster))
+    connection.execute(renewed.delete().where(renewed.c.cluster == cluster))
     _insert(connection, renewed, ("row", "method", "as_of", "why"), forecasts_, cluster=cluster)
     waits_on = select(renewed.c.row).where(renewed.c.cluster == cluster)
-    connection.execute(delete(moves).where(moves.c.cluster == cluster, moves.c.row.notin_(waits_on)))
+    connection.execute(moves.delete().where(moves.c.cluster == cluster, moves.c.row.notin_(waits_on)))
 
 
 def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, Any]]:
@@ -224,7 +211,7 @@ def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, A
 def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store start times that users are shown from now on: `row, as_of, likely_start, by_90_start, why`."""
     if rows:
-        connection.execute(insert(moves), [{**row, "cluster": cluster} for row in rows])
+        connection.execute(moves.insert(), [{**row, "cluster": cluster} for row in rows])
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
@@ -270,7 +257,7 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Yield row, used_mem_kib, alloc_nodes and status of the jobs in `rows` whose memory use is known."""
     query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status).order_by(jobs.c.row)
-    for some in _pieces(rows):
+    for some in pieces(rows):
         which = jobs.c.row.in_(some), jobs.c.used_mem_kib.is_not(None)
         yield from (dict(row) for row in connection.execute(query.where(*which)).mappings())
 
@@ -285,8 +272,7 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
     """Return the values that the table `meta` has for a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
-    rows = map(dict, connection.execute(query).mappings())
-    return stored_values(rows, shown_url(str(connection.engine.url)))
+    return stored_values(map(dict, connection.execute(query).mappings()), shown_url(str(connection.engine.url)))
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:

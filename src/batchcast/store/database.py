@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, func, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
@@ -47,7 +46,7 @@ LOCK_S = 60.0
 __all__ = ["Connection", "Store", "schema_version"]
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """An open store.
 
     Parameters
@@ -77,8 +76,8 @@ class Store:
         self.failures = 0
         self.shown = shown_url(self.url)
         path = sqlite_path(self.url)
-        if path is not None:
-            (place.make_room if create else place.check_there)(path)
+        if path is not None and not create:
+            place.check_there(path)
         self.is_new = path is not None and create and place.make_closed(path)
         self.engine = self._engine(path, read_only)
         if read_only:
@@ -136,9 +135,6 @@ class Store:
         """Close all connections."""
         self.engine.dispose()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -164,7 +160,7 @@ class Store:
         path = sqlite_path(self.url)
         if path is None:
             return self._tables_anew()
-        with contextlib.closing(self.engine.raw_connection()) as held:
+        with closing(self.engine.raw_connection()) as held:
             driver = held.cursor()  # VACUUM fails in SQLAlchemy's transaction, so this uses the driver's own cursor
             try:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")

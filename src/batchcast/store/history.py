@@ -15,13 +15,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select, tuple_
 
 from batchcast import columns as declared
 
@@ -30,24 +30,12 @@ from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Nominal, Trace
-from .clock_jobs import KNOWN, read_meta, write_meta
+from .clock_jobs import KNOWN, pieces, read_meta, write_meta
 from .rows import NOTHING, as_prediction, features_of
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
-from .sighted import (
-    AGAIN,
-    FOLLOWED,
-    LOST,
-    OUTCOME,
-    another_run,
-    certain_order,
-    followed,
-    matching,
-    new_row,
-    outcome,
-)
+from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, certain_order, followed, key_of, matched, new_row, outcome
 
-_CHUNK = 400
 TOLD = ("told_start", "told_end", "told_status")
 
 
@@ -96,30 +84,19 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     Taken
     """
     result = Taken()
-    certain = certain_order(seen)
-    for k in range(0, len(certain), _CHUNK):
-        result += _take_chunk(connection, cluster, certain[k : k + _CHUNK], at)
+    for some in pieces(certain_order(seen)):
+        result += _take_chunk(connection, cluster, some, at)
     return result
-
-
-def _key(s: Sighting) -> tuple[str, float]:
-    """Returns the job id and the submit time of a sighting."""
-    return s.job_id, s.submit_time
 
 
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
     """Inserts and updates the jobs of one chunk of sightings, and returns the numbers of changes."""
-    known_rows = _known(connection, cluster, {_key(s) for s in seen})
-    first_requests = _first_requests(connection, cluster, [s for s in seen if _key(s) not in known_rows])
+    known_rows = _known(connection, cluster, set(map(key_of, seen)))
+    first_requests = _first_requests(connection, cluster, [s for s in seen if key_of(s) not in known_rows])
     result, inserts, updates = Taken(), [], []
-    runs: Counter[tuple[str, float]] = Counter()
-    for s in seen:
-        key = _key(s)
-        rows = known_rows[key]
-        row = matching(rows, s, runs[key])
-        runs[key] += 1
+    for s, rows, row in matched(seen, known_rows):
         if row is None:
-            values = new_row(cluster, s, at, len(rows)) | first_requests.get(key, {}) | another_run(rows)
+            values = new_row(cluster, s, at, rows) | first_requests.get(key_of(s), {})
             inserts.append(values)
             rows.append({**values, "row": None, "told": 0})
             result.new += 1
@@ -135,7 +112,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
         else:
             result.same += 1
     if inserts:
-        connection.execute(insert(jobs), inserts)
+        connection.execute(jobs.insert(), inserts)
     _update_rows(connection, updates)
     return result
 
@@ -168,7 +145,7 @@ def _first_requests(
     for row in connection.execute(earlier).mappings() if seen else ():
         runs[row["job_id"]].append(row)
     return {
-        _key(s): {column.name: before[-1][column.name] for column in declared.ASKED}
+        key_of(s): {column.name: before[-1][column.name] for column in declared.ASKED}
         for s in seen
         if (before := [row for row in runs[s.job_id] if row["submit_time"] < s.submit_time])
     }
@@ -197,14 +174,20 @@ def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, 
         connection.execute(_OF_ROW.values({n: bindparam(n) for n in names}), rows)
 
 
-_OF_ROW = update(jobs).where(jobs.c.row == bindparam("row_"))
+_OF_ROW = jobs.update().where(jobs.c.row == bindparam("row_"))
 """The beginning of a statement that changes jobs by row."""
 
 
-def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
-    """Yield row, job id, submit time and `vanished` (time of the last sighting; None while shown) of every open job."""
+OpenJob = tuple[int, str, float, Any]
+"""Row, job id, submit time, and `vanished`: the time of the last sighting, or None while the batch system shows it."""
+VANISHED = jobs.c.vanished.is_not(None)
+"""The condition that the batch system no longer shows a job."""
+
+
+def open_keys(connection: Connection, cluster: str, *where: ColumnElement[bool]) -> Iterator[OpenJob]:
+    """Yield the keys of all open jobs that meet the conditions in `where`."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
-    yield from map(tuple, connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)))
+    yield from map(tuple, connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1, *where)))
 
 
 SEEN_AT_ONCE_S = 3600.0
@@ -247,12 +230,10 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
         connection.execute(statement, [{"row_": row} for row in rows])
 
 
-def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
-    """Yield row, job id, submit time and `vanished` of array tasks that never started and have left the queue."""
-    query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
-        jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
-    )
-    yield from (tuple(row) for row in connection.execute(query) if "_" in row.job_id)
+def vanished_tasks(connection: Connection, cluster: str) -> Iterator[OpenJob]:
+    """Yield the keys of array tasks that never started and have left the queue."""
+    vanished = open_keys(connection, cluster, VANISHED, jobs.c.start_time.is_(None))
+    return (one for one in vanished if "_" in one[1])
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
@@ -319,10 +300,9 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
         purged_jobs=memory.get("purged_jobs", 0) + len(rows),
         purged_before=max(before, memory.get("purged_before", before)),
     )
-    connection.execute(delete(forecasts).where(forecasts.c.row.in_(rows)))
-    connection.execute(delete(jobs).where(jobs.c.row.in_(rows)))
-    old = (plan_changes.c.cluster == cluster, plan_changes.c.at < before)
-    connection.execute(delete(plan_changes).where(*old))
+    connection.execute(forecasts.delete().where(forecasts.c.row.in_(rows)))
+    connection.execute(jobs.delete().where(jobs.c.row.in_(rows)))
+    connection.execute(plan_changes.delete().where(plan_changes.c.cluster == cluster, plan_changes.c.at < before))
     return len(rows)
 
 
@@ -417,7 +397,11 @@ def to_trace(
         *[jobs.c.user_id == user] * (user is not None),
     )
     rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
-    changed = sum(_differs(row) for row in rows)
+    changed = sum(
+        bool(row["told"] & DELIVERED_GONE)
+        and (row["told_start"], row["told_end"]) != (row["start_time"], row["end_time"])
+        for row in rows
+    )
     if as_told:
         for row in rows:
             row |= {"start_time": row["told_start"], "end_time": row["told_end"]}
@@ -429,12 +413,10 @@ def to_trace(
         ended += [{**row, "end_time": seen, "status": "pending"} for row in waits]
         ended.sort(key=lambda row: (row["submit_time"], row["row"]))
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
-    for name in _COLUMNS:
-        if declared.COLUMNS[name].kind == "number":
-            columns[name] = _numbers(columns[name])
+    columns |= {name: _numbers(columns[name]) for name in _COLUMNS if declared.COLUMNS[name].kind == "number"}
     start, end = (np.array(_numbers(row[name] for row in ended)) for name in ("start_time", "end_time"))
     columns["wait_time"], columns["run_time"] = (
-        np.where(np.isnan(start), end, start) - columns["submit_time"],
+        np.where(start == start, start, end) - columns["submit_time"],
         end - start,
     )
     columns["queue_id"] = columns["partition_id"]
@@ -442,19 +424,11 @@ def to_trace(
         columns["job_id"] = [int(text) for text in columns["job_id"]]
     read = [features_of(row) for row in ended]
     further = sorted({name for one in read for name in one})
-    for name in further:
-        columns[name] = feature_column([one.get(name) for one in read])
-    total = memory.get("total_procs")
-    info = LogInfo(
-        source=f"store of {cluster}",
-        format="store",
-        timezone="UTC",
-        timezone_source="epoch seconds",
-        max_procs=math.nan if total is None else total,
-    )
+    columns |= {name: feature_column([one.get(name) for one in read]) for name in further}
+    (total,) = _numbers([memory.get("total_procs")])
+    info = LogInfo(f"store of {cluster}", "store", timezone_source="epoch seconds", max_procs=total)
     if changed:
-        note = f"{changed} jobs: accounting changed their times after predictors had used them"
-        info = replace(info, notes=(*info.notes, note))
+        info = replace(info, notes=(f"{changed} jobs: accounting changed their times after predictors had used them",))
     trace = Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
     return trace.knowing(further)
 
@@ -471,9 +445,3 @@ def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float
 def _numbers(values: Iterable[Any]) -> list[float]:
     """Returns values as numbers, NaN for None."""
     return [math.nan if value is None else float(value) for value in values]
-
-
-def _differs(row: dict[str, Any]) -> bool:
-    """Returns whether accounting has changed the times of a run after the clock delivered its end."""
-    delivered, current = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
-    return bool(row["told"] & DELIVERED_GONE) and delivered != current

@@ -14,7 +14,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def ledger_path(env: Mapping[str, str]) -> Path:
     return state / "batchcast" / "submissions.db"
 
 
-class Ledger:
+class Ledger(AbstractContextManager["Ledger"]):
     """The submissions of one user in an SQLite file.
 
     Examples
@@ -90,9 +90,6 @@ class Ledger:
         self._connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         self._connection.execute("PRAGMA synchronous = FULL")  # an entry must survive a power failure
         self._connection.execute(_TABLE)
-
-    def __enter__(self) -> Ledger:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
@@ -171,6 +168,7 @@ class Ledger:
         return [ratio for _, ratio in sorted(found)]
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
+        """Return the entries that meet an SQL condition, the oldest first."""
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
         texts = {"command", "offers"}
         return [Entry(*(json.loads(v) if n in texts else v for n, v in zip(Entry._fields, row))) for row in rows]

@@ -11,13 +11,33 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from itertools import groupby
+from typing import Any
 
 WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status", "gpu_type"})
 """The columns that have texts; all other columns have numbers."""
 
 
-class Packed(Sequence[Mapping[str, Any]]):
+class _Rows(Sequence[Mapping[str, Any]]):
+    """Rows of a `Packed` table, by their numbers in the table."""
+
+    __slots__ = ("_rows", "_table")
+
+    def __init__(self, table: Packed, rows: Sequence[int]) -> None:
+        self._table, self._rows = table, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        chosen = self._rows[at]
+        return _View(self._table, chosen) if isinstance(chosen, int) else [_View(self._table, k) for k in chosen]
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return (_View(self._table, k) for k in self._rows)
+
+
+class Packed(_Rows):
     """Rows of the table `jobs` in their original order. `rows[k]["user_id"]` reads a cell.
 
     NULL is stored as NaN, which no column of a store contains.
@@ -39,10 +59,10 @@ class Packed(Sequence[Mapping[str, Any]]):
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._numbers: dict[str, array[float]] = {}
         self._codes: dict[str, array[int]] = {}
-        self._length = 0
+        length = 0
         codes_by_word: dict[str, dict[str | None, int]] = {}
         for row in rows:
-            if not self._length:
+            if not length:
                 self._numbers = {name: array("d") for name in row if name not in WORDS}
                 self._codes = {name: array("i") for name in row if name in WORDS}
                 codes_by_word = {name: {} for name in self._codes}
@@ -52,25 +72,9 @@ class Packed(Sequence[Mapping[str, Any]]):
             for name, codes in self._codes.items():
                 word_codes = codes_by_word[name]
                 codes.append(word_codes.setdefault(row[name], len(word_codes)))
-            self._length += 1
+            length += 1
         self._words = {name: list(word_codes) for name, word_codes in codes_by_word.items()}
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
-        if isinstance(at, slice):
-            return [_View(self, k) for k in range(*at.indices(self._length))]
-        if not -self._length <= at < self._length:
-            raise IndexError(at)
-        return _View(self, at % self._length)
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return (_View(self, k) for k in range(self._length))
+        super().__init__(self, range(length))
 
     @property
     def names(self) -> list[str]:
@@ -104,52 +108,28 @@ class Packed(Sequence[Mapping[str, Any]]):
         O(n log n). A group only stores a range of a shared list of row numbers. Groups come in the order of first
         appearance.
         """
-        columns = [self._codes[name] for name in names] if self._length else []
+        columns = [self._codes[name] for name in names] if self else []
         key: Any = columns[0].__getitem__ if len(columns) == 1 else lambda k: tuple(column[k] for column in columns)
-        order = array("l", sorted(range(self._length), key=key))
-        begin = 0
-        for k in range(1, self._length + 1):
-            if k == self._length or key(order[k]) != key(order[begin]):
-                first = order[begin]
-                yield tuple(self.value(name, first) for name in names), _Group(self, order, begin, k)
-                begin = k
-
-
-class _Group(Sequence[Mapping[str, Any]]):
-    """Selected rows of a `Packed` table."""
-
-    __slots__ = ("_begin", "_end", "_order", "_rows")
-
-    def __init__(self, rows: Packed, order: array[int], begin: int, end: int) -> None:
-        self._rows, self._order, self._begin, self._end = rows, order, begin, end
-
-    def __len__(self) -> int:
-        return self._end - self._begin
-
-    @overload
-    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
-        chosen = range(self._begin, self._end)[at]
-        if isinstance(chosen, range):
-            return [_View(self._rows, self._order[k]) for k in chosen]
-        return _View(self._rows, self._order[chosen])
+        order, begin = array("l", sorted(self._rows, key=key)), 0
+        for _, group in groupby(order, key):
+            end = begin + len(list(group))
+            yield tuple(self.value(name, order[begin]) for name in names), _Rows(self, memoryview(order)[begin:end])
+            begin = end
 
 
 class _View(Mapping[str, Any]):
     """One row of a `Packed` table."""
 
-    __slots__ = ("_k", "_rows")
+    __slots__ = ("_k", "_table")
 
-    def __init__(self, rows: Packed, k: int) -> None:
-        self._rows, self._k = rows, k
+    def __init__(self, table: Packed, k: int) -> None:
+        self._table, self._k = table, k
 
     def __getitem__(self, name: str) -> Any:
-        return self._rows.value(name, self._k)
+        return self._table.value(name, self._k)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows.names)
+        return iter(self._table.names)
 
     def __len__(self) -> int:
-        return len(self._rows.names)
+        return len(self._table.names)

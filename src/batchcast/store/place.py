@@ -243,31 +243,20 @@ def open_to_others(url: str) -> None:
 
 
 def make_closed(path: Path) -> bool:
-    """Create the file of a new store with access for its owner only, before data is written; return False if it
-    exists.
+    """Create the file of a new store, and its directory, and return True; return False if the file exists.
+
+    Only the owner has access to the new file, even before data is written.
     """
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise _uncreatable(path, error) from None
-    return True
-
-
-def make_room(path: Path) -> None:
-    """Create the directory for a new store."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _refuse_directory(path)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
-        raise _uncreatable(path, error) from None
-
-
-def _uncreatable(path: Path, error: OSError) -> InputError:
-    """Returns the error for a store that this user cannot create."""
-    hint = "name a path that this user can write to: --store PATH, or BATCHCAST_STORE"
-    return InputError(f"{path} cannot be created: {error.strerror}", hint=hint)
+        if isinstance(error, FileExistsError) and path.exists():
+            return False
+        hint = "name a path that this user can write to: --store PATH, or BATCHCAST_STORE"
+        raise InputError(f"{path} cannot be created: {error.strerror}", hint=hint) from None
+    return True
 
 
 def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, text
 
 from ..planning.order import kind_of
 from ..planning.record import ORDER_RECORD, Entry, How, State
-from ..store import clock_jobs
+from .clock_jobs import MOST_ROWS, pieces, write_meta
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned
 from .statements import TEXTS
 
-_CHUNK = 400
 SWITCH = "plan_off"
 """Name of the stored value that `plan --off` sets for a cluster."""
 OTHERS = "plan_others"
@@ -47,7 +46,7 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
         values = {**entry._asdict(), "state": str(entry.state), "how": str(entry.how)}
-        connection.execute(insert(planned).values(cluster=cluster, **values))
+        connection.execute(planned.insert().values(cluster=cluster, **values))
     _audit(connection, cluster, [_step(entry, str(entry.state), old, new, why) for entry, old, new, why in changes])
 
 
@@ -101,8 +100,8 @@ def _issued_by(method: str) -> ColumnElement[bool]:
 def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> dict[str, set[tuple[Hashable, ...]]]:
     """Return for each user the kinds (`kind_of`) of the jobs that have run and ended."""
     found: dict[str, set[tuple[Hashable, ...]]] = {user: set() for user in users}
-    for k in range(0, len(users), _CHUNK):
-        query = select(*_KIND).distinct().where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]))
+    for some in pieces(users):
+        query = select(*_KIND).distinct().where(jobs.c.cluster == cluster, jobs.c.user_id.in_(some))
         ended = query.where(jobs.c.end_time.is_not(None), jobs.c.start_time.is_not(None))
         for user, name, command in connection.execute(ended):
             found[user].add(kind_of(user, name, command))
@@ -117,7 +116,7 @@ def run_outcomes(connection: Connection, cluster: str, method: str, since: float
         .where(jobs.c.cluster == cluster, outcomes.c.kind == "runtime", outcomes.c.moment == "submit")
         .where(outcomes.c.method == method, outcomes.c.as_of >= since, outcomes.c.resolution == "ended")
         .order_by(outcomes.c.id.desc())
-        .limit(_CHUNK)
+        .limit(MOST_ROWS)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
 
@@ -147,8 +146,8 @@ def started_jobs(
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
     procs = func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs")
     recent = or_(jobs.c.end_time >= since, (jobs.c.open == 1) & jobs.c.end_time.is_(None))
-    for k in range(0, len(users), _CHUNK):
-        which = jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]), elapsed > 0
+    for some in pieces(users):
+        which = jobs.c.cluster == cluster, jobs.c.user_id.in_(some), elapsed > 0
         query = select(jobs.c.user_id, procs, jobs.c.req_time, elapsed.label("elapsed_s"), *_FORECAST)
         query = query.outerjoin(forecasts, _issued_by(method)).where(*which, recent)
         rows += map(dict, connection.execute(query.order_by(elapsed.desc()).limit(MOST_STARTED)).mappings())
@@ -161,9 +160,8 @@ MOST_STARTED = 10_000
 
 def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
     """Deletes the entries of some jobs."""
-    for k in range(0, len(job_ids), _CHUNK):
-        some = planned.c.job_id.in_(job_ids[k : k + _CHUNK])
-        connection.execute(delete(planned).where(planned.c.cluster == cluster, some))
+    for some in pieces(job_ids):
+        connection.execute(planned.delete().where(planned.c.cluster == cluster, planned.c.job_id.in_(some)))
 
 
 def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tuple[float, Step]:
@@ -176,7 +174,7 @@ def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, St
     names = ("job_id", "submit_time", "what", "limit_from", "limit_to", "why")
     if steps:
         rows = [{"cluster": cluster, "at": at, **dict(zip(names, step))} for at, step in steps]
-        connection.execute(insert(plan_changes), rows)
+        connection.execute(plan_changes.insert(), rows)
 
 
 # -- the order
@@ -218,5 +216,5 @@ def write_order(
 ) -> None:
     """Store the factors of all job records, and add the steps to the audit log, within the caller's transaction."""
     _be_on_disk(connection)
-    clock_jobs.write_meta(connection, cluster, **{ORDER_RECORD: record or None})
+    write_meta(connection, cluster, **{ORDER_RECORD: record or None})
     _audit(connection, cluster, [(at, step._replace(what=f"{STEP} {step.what}")) for step in steps])

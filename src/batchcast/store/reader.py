@@ -14,11 +14,11 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from ..errors import BatchcastError
@@ -55,7 +55,7 @@ def time_to_read(seconds: float) -> Iterator[None]:
         _until.reset(token)
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """A store that is open for reading.
 
     Parameters
@@ -195,9 +195,6 @@ class Reader:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

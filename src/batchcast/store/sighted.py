@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
 """Status of a run after which Slurm starts the same job again."""
 LOST = "lost"
 """Status of a job that the batch system no longer shows and whose end is unknown."""
-_STATE = "state reason dependency reservation licenses priority limit_now eligible_time expected_start raw_id"
-FOLLOWED = tuple(_STATE.split())
+FOLLOWED = ("state", "reason", "dependency", "reservation", "licenses", "priority", "limit_now", "eligible_time",
+            "expected_start", "raw_id")  # fmt: skip
 _AFTER = (*declared.HELD, *declared.MEASURED)
 OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
@@ -47,7 +47,27 @@ TABLES = {
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
     """Return the sightings whose state is certain (not between two states), sorted by job and by start time."""
-    return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
+    # a job that has not started (NaN) comes last: min() returns its first argument if the second is NaN
+    return sorted((s for s in seen if s.certain), key=lambda s: (*key_of(s), min(math.inf, s.start_time)))
+
+
+def key_of(s: Sighting) -> tuple[str, float]:
+    """Return the job id and the submit time of a sighting, which further runs of a job may share."""
+    return s.job_id, s.submit_time
+
+
+def matched(
+    seen: Iterable[Sighting], rows_by_key: Mapping[tuple[str, float], list[dict[str, Any]]]
+) -> Iterator[tuple[Sighting, list[dict[str, Any]], dict[str, Any] | None]]:
+    """Yield each sighting with the known runs that have its job id and submit time, and the run that it belongs to.
+
+    The run is None if the sighting shows a new run. The caller then adds the new run to the known runs.
+    """
+    seen_of_key: Counter[tuple[str, float]] = Counter()
+    for s in seen:
+        rows = rows_by_key[key_of(s)]
+        yield s, rows, matching(rows, s, seen_of_key[key_of(s)])
+        seen_of_key[key_of(s)] += 1
 
 
 def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
@@ -65,13 +85,9 @@ def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) ->
         Epoch seconds.
     """
     rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    runs: Counter[tuple[str, float]] = Counter()
-    for s in certain_order(seen):
-        key = (s.job_id, s.submit_time)
-        rows = rows_by_key[key]
-        if matching(rows, s, runs[key]) is None:
-            rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
-        runs[key] += 1
+    for s, rows, row in matched(certain_order(seen), rows_by_key):
+        if row is None:
+            rows.append(new_row(cluster, s, at, rows))
     with closing(sqlite3.connect(path)) as store, store:
         for table, columns in TABLES.items():
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
@@ -80,11 +96,6 @@ def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) ->
             names = ", ".join(f'"{name}"' for name in every[0])
             store.executemany(f"INSERT INTO jobs ({names}) VALUES ({', '.join('?' * len(every[0]))})",
                               [tuple(row.values()) for row in every])  # fmt: skip
-
-
-def another_run(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the request of the first run, which further runs with the same submit time also get."""
-    return {column.name: rows[0][column.name] for column in declared.ASKED} if rows else {}
 
 
 def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
@@ -117,14 +128,18 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
     return None if followed and again and status_from_sacct(s.state) not in AGAIN else last
 
 
-def new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
-    """Return the row of a job that is seen for the first time, at epoch second `at`."""
+def new_row(cluster: str, s: Sighting, at: float, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a run that is seen for the first time, at epoch second `at`.
+
+    `earlier` are the known runs with the same job id and submit time. The new run gets the request of the first run.
+    """
+    request = earlier[0] if earlier else s.asked
     return {
-        **{column.name: sql_value(s.asked.get(column.name)) for column in declared.ASKED},
+        **{column.name: sql_value(request.get(column.name)) for column in declared.ASKED},
         "cluster": cluster,
         "job_id": s.job_id,
         "submit_time": s.submit_time,
-        "restarts": restarts,
+        "restarts": len(earlier),
         "first_seen": at,
         **followed(s),
         **outcome(s),
@@ -147,11 +162,6 @@ def outcome(s: Sighting) -> dict[str, Any]:
         "unmeasured": s.unmeasured or None,
         **{column.name: sql_value(s.held.get(column.name)) for column in _AFTER},
     }
-
-
-def start_of(s: Sighting) -> float:
-    """Return the start time of a job; infinity if it has none."""
-    return s.start_time if not math.isnan(s.start_time) else math.inf
 
 
 def sql_value(value: Any) -> Any:

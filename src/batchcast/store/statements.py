@@ -37,10 +37,10 @@ _WAITS = f"{_HERE} AND jobs.open = 1 AND jobs.start_time IS NULL"
 _RUNS = f"{_HERE} AND jobs.open = 1 AND jobs.start_time IS NOT NULL"
 
 
-def _if_given(*names: str, of: str = "jobs") -> str:
+def _if_given(*names: str) -> str:
     """Returns conditions that a column equals a value, if the value is not NULL: `:user` for the column user_id."""
     return " AND ".join(
-        f"(CAST(:{name.removesuffix('_id')} AS TEXT) IS NULL OR {of}.{name} = :{name.removesuffix('_id')})"
+        f"(CAST(:{name.removesuffix('_id')} AS TEXT) IS NULL OR jobs.{name} = :{name.removesuffix('_id')})"
         for name in names
     )
 

@@ -110,13 +110,11 @@ def issue(connection: Connection, random: bytes, user: str, label: str, now: flo
     -------
     str
     """
-    from sqlalchemy import insert
-
     from .schema import tokens
 
     token = token_of(random)
     row = {"id": id_of(token), "user_id": user, "label": label, "digest": digest_of(token), "created": now}
-    connection.execute(insert(tokens).values(**row, expires=until))
+    connection.execute(tokens.insert().values(**row, expires=until))
     return token
 
 
@@ -142,14 +140,11 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     UsageError
         If an id is unknown. In this case no token is revoked, not even a known one.
     """
-    from sqlalchemy import select, update
-
     from .schema import tokens
 
-    rows = connection.execute(select(tokens.c.id, tokens.c.revoked).where(tokens.c.id.in_(ids)))
-    revoked = {row.id: row.revoked for row in rows}
+    revoked = {row.id: row.revoked for row in connection.execute(tokens.select().where(tokens.c.id.in_(ids)))}
     if unknown := [one for one in ids if one not in revoked]:
         raise UsageError(f"there is no token {unknown[0]!r}", hint="batchcast site token list shows the ids")
     unrevoked = [one for one in ids if revoked[one] is None]
-    connection.execute(update(tokens).where(tokens.c.id.in_(unrevoked)).values(revoked=now))
+    connection.execute(tokens.update().where(tokens.c.id.in_(unrevoked)).values(revoked=now))
     return unrevoked

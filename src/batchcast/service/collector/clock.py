@@ -9,17 +9,14 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
 
 from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
-from ...events.state import SystemState
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import given_waited
@@ -45,82 +42,6 @@ SHARE = 0.05
 """Renewing predictions takes at most this share of the time, and so does computing latest starts. If the queue is very
 long, both are done less often.
 """
-
-
-class Renewal:
-    """Renews the predictions of waiting jobs, and remembers when the next renewal is due."""
-
-    def __init__(self) -> None:
-        self.last = self.next = -math.inf
-
-    def renew(
-        self,
-        connection: Connection,
-        cluster: str,
-        clock: LiveClock,
-        until: float,
-        now: float,
-        latest: Mapping[int, float] = MappingProxyType({}),
-    ) -> int:
-        """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
-        number of renewed predictions.
-
-        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`).
-        Renewing does not change the clock. If no method can renew predictions, older renewed predictions are deleted.
-        """
-        able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
-        # if `now` is before `last`, this machine's clock was ahead and has been corrected
-        if able and self.last <= now < self.next:
-            return 0
-        began = time.process_time()
-        rows: list[dict[str, Any]] = []
-        clock.state.nodes_away = moves.nodes_away(connection, cluster)
-        clock.state.usage = files.used(clock_jobs.read_meta(connection, cluster))
-        why: dict[int, str | None] = {}
-        submitted = clock.state.queued
-        with _as_of(clock.state, until) as as_of:
-            for number, (key, predictor) in enumerate(able.items()):
-                predictions = [
-                    # no predicted start is later than the latest start by time limits, plus the margin
-                    (row, capped(of, with_margin(latest.get(row, math.inf), as_of) - submitted[row].submit_time))
-                    for row, of in predictor.of_waiting(clock.state)
-                ]
-                if number == 0:  # the first method that can renew also answers users, unless its bound failed
-                    answers = (moves.start_times(row, submitted[row].submit_time, of, as_of) for row, of in predictions)
-                    why = moves.remember(connection, cluster, answers, as_of)
-                shared = {"method": json.loads(key)[1], "as_of": as_of}
-                rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
-        clock_jobs.renew(connection, cluster, rows)
-        self._keep_some(connection, cluster, until, now)
-        self.last, self.next = now, now + (time.process_time() - began) / SHARE
-        return len(rows)
-
-    @staticmethod
-    def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store predictions to score for jobs that have waited a certain time, such as 1 h: the renewed prediction, and
-        the prediction at submission given this wait.
-        """
-        issue: list[dict[str, Any]] = []
-        for moment, age in SCORED.items():
-            for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
-                shared = {"row": row["row"], "kind": "wait", "moment": moment, "as_of": until, "issued_at": now}
-                issue.append({**shared, "method": row["method"], "prediction": as_prediction(newest(row))})
-                if (old := as_at_submission(row, max(until - row["submit_time"], 0.0))) is not None:
-                    issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
-        clock_jobs.issue(connection, issue)
-
-
-@contextmanager
-def _as_of(state: SystemState, instant: float) -> Iterator[float]:
-    """Set the state's time to an instant after its last event while the block predicts; yield this instant.
-
-    After the block the time is reset, even if a predictor fails, because the next event may be older than the instant.
-    """
-    last_event, state.now = state.now, max(state.now, instant)
-    try:
-        yield state.now
-    finally:
-        state.now = last_event
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
@@ -172,13 +93,19 @@ class StoredClock:
         rules: Rules = BUILT_IN,
     ) -> None:
         self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
-        self._make = make_predictors
+        self._make, self._slack_s = make_predictors, max(86400.0, memory_s / 10)
         self._clock: LiveClock | None = None
         self.rebuilt, self._since = "", -math.inf
-        self._renewal = Renewal()
-        self._asked = AskedBefore(place.with_suffix(".asked.jsonl")) if place is not None else None
+        self._renewed_at = self._renew_at = -math.inf
+        self._asked: list[Mapping[str, Any]] = []
         self._next: dict[tuple[object, ...], int] = {}
         self.latest: Mapping[int, float] = {}
+
+    @property
+    def clock(self) -> LiveClock:
+        """The clock in memory, which `rebuild` makes and `forget` discards."""
+        assert self._clock is not None
+        return self._clock
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Continue from the saved clock, or replay the events of jobs that ended after `since`. A replay takes linear
@@ -189,13 +116,12 @@ class StoredClock:
             saved = self._saved(memory, since)
         except Unusable as error:
             self.rebuilt = f"{self.place}: {error}: history is replayed instead" if str(error) else ""
+            self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
+            self._since = since
+            clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
         else:
             self._clock = resume(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
             self._since = saved.since
-            return
-        self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
-        self._since = since
-        clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def use_machine(self, machine: Machine | None) -> None:
         """Let predictors simulate queue waits on this machine from now on."""
@@ -203,6 +129,7 @@ class StoredClock:
             use_machine(self._clock.predictors.values(), machine)
 
     def _fresh(self) -> dict[str, Any]:
+        """Return new predictors, made from the settings, by name."""
         return {json.dumps(key): predictor for key, predictor in self._make().items()}
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
@@ -217,7 +144,7 @@ class StoredClock:
         reached = memory.get("told_until")
         # since the clock was saved, no event may have been late and no history undone
         follows = reached is not None and saved.told_until <= reached and saved.late == memory.get("late", 0)
-        if not (follows and saved.since <= since <= saved.since + self._slack()):
+        if not (follows and saved.since <= since <= saved.since + self._slack_s):
             raise Unusable("not of the history in this store")
         return saved
 
@@ -243,16 +170,9 @@ class StoredClock:
             return None
         try:
             return files.save(self.place, saved) or None
-        except OSError as error:
-            return f"{self.place}: {error.strerror}"
-        except Exception as error:  # the state of a predictor from another package cannot be read
-            return f"{self.place}: {type(error).__name__}: {error}"
-
-    def _slack(self) -> float:
-        """Return by how many seconds the age of the clock's oldest event may exceed `memory_s` before the clock is
-        rebuilt.
-        """
-        return max(86400.0, self.memory_s / 10)
+        except Exception as error:  # of the disk, or because a predictor from another package cannot be read
+            what = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            return f"{self.place}: {what}"
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
         """Process all events until `until`, and store predictions for the submitted jobs that had not started at
@@ -261,38 +181,35 @@ class StoredClock:
         The method runs inside the caller's transaction. If the transaction fails, the caller must call `forget`,
         because this clock has then processed more events than the store has.
         """
-        if self._clock is None or until - self.memory_s > self._since + self._slack():
+        if self._clock is None or until - self.memory_s > self._since + self._slack_s:
             self.rebuild(connection, until - self.memory_s)
-        assert self._clock is not None
         memory = clock_jobs.read_meta(connection, self.cluster)
         before = memory.get("told_until", -math.inf) or -math.inf
         waiting = clock_jobs.untold_jobs(connection, self.cluster, until)
-        begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
-        step, issue = Step(rebuilt=self.rebuilt), []
-        self.rebuilt = ""
+        # a job stopped waiting when it started or, without a start, when it ended; infinity if it still waits
+        begun = {j.request.row: next((t for t in (j.start_time, j.end_time) if t == t), math.inf) for j in waiting}
+        step, self.rebuilt = Step(rebuilt=self.rebuilt), ""
+        issue: list[dict[str, Any]] = []
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
         # a job that was given up as lost and was shown again later is submitted a second time
         predicted_rows = clock_jobs.rows_forecast(connection, again)
         for event in events:
+            step.late += event.time <= before
+            if isinstance(event, Submit):
+                ask = begun[event.job.row] > live_since and event.job.row not in predicted_rows
+                shared = {"moment": "submit", "as_of": event.time, "issued_at": issued_at}
+                issue += self._to_issue(event.job, self.clock.tell(event, ask), memory, **shared)
+                continue
+            self.clock.tell(event, ask=False)
             if isinstance(event, End) and event.time > live_since:
                 ended[event.job.row] = event.job
-            step.late += event.time <= before
-            row = event.job.row if isinstance(event, Submit) else -1
-            ask = isinstance(event, Submit) and begun[row] > live_since and row not in predicted_rows
-            for key, prediction in self._clock.tell(event, ask).items():
-                method = json.loads(key)[1]
-                shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
-                assert isinstance(event, Submit)  # only submissions require predictions
-                for kept_as, said in self._kept_as(key, event.job, prediction, memory):
-                    issue.append({**shared, "kind": kept_as, "prediction": said})
-        ended |= self._hear_memory(connection)
+        ended |= _hear_memory(connection, self.clock)
         clock_jobs.issue(connection, issue)
         self._advise_the_next(connection, ended.values(), memory, issued_at)
-        step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at, self.latest)
-        if self._asked is not None:
-            self._asked.find(connection, self.cluster, issued_at)
+        step.renewed = self.renew(connection, until, issued_at)
+        self._store_asked(connection, issued_at)
         clock_jobs.mark_told(connection, events)
         clock_jobs.write_meta(
             connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late
@@ -300,24 +217,24 @@ class StoredClock:
         step.events, step.issued = len(events), len(issue)
         return step
 
-    def _kept_as(
-        self, key: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Prediction]]:
-        """Yield predictions to store, by kind: a prediction and the memory request that it suggests, or a suggested
-        limit.
+    def _to_issue(
+        self, job: JobRequest, forecasts: Mapping[str, Prediction], memory: Mapping[str, Any], **more: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the predictions to store for a job, with the values in `more`: suggested limits, other predictions, and
+        the memory requests that these predictions suggest.
         """
-        assert self._clock is not None
-        kind, partition = json.loads(key)[0], of_partition(memory, job.partition_id)
-        if kind == "limit":
-            limit = advised_limit(forecast, job.req_time, self.rules, partition)
-            if limit is not None:
-                yield kind, replace(forecast, point=limit)
-            return
-        yield kind, forecast
-        one = self._clock.predictors[key]
-        rests_on = one.bound(job, RISK, forecast) if isinstance(one, LateMemory) else None
-        if rests_on is not None and (amount := advised_memory(rests_on, RISK, self.rules, partition)) is not None:
-            yield "request", Prediction(amount, basis=rests_on.basis, grounds=rests_on.grounds)
+        partition = of_partition(memory, job.partition_id)
+        for key, forecast in forecasts.items():
+            kind, method = json.loads(key)
+            of_kind, predictor = {kind: forecast}, self.clock.predictors[key]
+            if kind == "limit":
+                limit = advised_limit(forecast, job.req_time, self.rules, partition)
+                of_kind = {} if limit is None else {kind: replace(forecast, point=limit)}
+            rests_on = predictor.bound(job, RISK, forecast) if isinstance(predictor, LateMemory) else None
+            if rests_on is not None and (amount := advised_memory(rests_on, RISK, self.rules, partition)) is not None:
+                of_kind["request"] = Prediction(amount, basis=rests_on.basis, grounds=rests_on.grounds)
+            for kind, said in of_kind.items():
+                yield {"row": job.row, "kind": kind, "method": method, "prediction": said, **more}
 
     def _advise_the_next(
         self, connection: Connection, ended: Iterable[JobRequest], memory: Mapping[str, Any], now: float
@@ -325,68 +242,106 @@ class StoredClock:
         """Store a suggestion for the next job of each kind that has ended. The tasks of a workflow are submitted at
         once, so the predictions at their submissions could not learn from any of them.
         """
-        assert self._clock is not None
         latest = {(job.user_id, job.partition_id, job.job_name, job.procs): job for job in ended}
         issue: list[dict[str, Any]] = []
         for job in latest.values():
-            for key, forecast in self._clock.again(job).items():
-                shared = {"row": job.row, "moment": NEXT, "method": json.loads(key)[1], "issued_at": now}
-                for kind, said in self._kept_as(key, job, forecast, memory):
-                    if kind in ("limit", "request"):
-                        issue.append({**shared, "kind": kind, "as_of": self._clock.state.now, "prediction": said})
+            shared = {"moment": NEXT, "as_of": self.clock.state.now, "issued_at": now}
+            issue += self._to_issue(job, self.clock.again(job), memory, **shared)
         rows: dict[tuple[object, ...], int] = {like: job.row for like, job in latest.items()}
         clock_jobs.take_back(connection, NEXT, [*rows.values(), *(self._next.pop(like, -1) for like in rows)])
-        clock_jobs.issue(connection, issue)
+        clock_jobs.issue(connection, [one for one in issue if one["kind"] in ("limit", "request")])
         self._next = rows if len(self._next) > MOST_KINDS else self._next | rows
 
-    def _hear_memory(self, connection: Connection) -> dict[int, JobRequest]:
-        """Process new memory measurements of ended jobs, which accounting reports later than the queue shows
-        the ends.
+    def renew(self, connection: Connection, until: float, now: float) -> int:
+        """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
+        number of renewed predictions.
+
+        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`).
+        Renewing does not change the clock. If no method can renew predictions, older renewed predictions are deleted.
         """
-        assert self._clock is not None
-        measured_jobs = {}
-        for predictor in self._clock.predictors.values():
-            if isinstance(predictor, LateMemory) and predictor.pending:
-                for row in clock_jobs.measured(connection, list(predictor.pending)):
-                    measured_jobs[row["row"]] = predictor.pending[row["row"]].job
-                    predictor.measured(row["row"], node_peak(row), row["status"], self._clock.state)
-        return measured_jobs
+        clock = self.clock
+        able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
+        # if `now` is before the last renewal, this machine's clock was ahead and has been corrected
+        if able and self._renewed_at <= now < self._renew_at:
+            return 0
+        began = time.process_time()
+        rows: list[dict[str, Any]] = []
+        clock.state.nodes_away = moves.nodes_away(connection, self.cluster)
+        clock.state.usage = files.used(clock_jobs.read_meta(connection, self.cluster))
+        why: dict[int, str | None] = {}
+        submitted = clock.state.queued
+        last_event, as_of = clock.state.now, max(clock.state.now, until)
+        clock.state.now = as_of  # predictors predict as of this instant, which is after the last event
+        try:
+            for number, (key, predictor) in enumerate(able.items()):
+                predictions = [
+                    # no predicted start is later than the latest start by time limits, plus the margin
+                    (row, capped(of, with_margin(self.latest.get(row, math.inf), as_of) - submitted[row].submit_time))
+                    for row, of in predictor.of_waiting(clock.state)
+                ]
+                if number == 0:  # the first method that can renew also answers users, unless its bound failed
+                    answers = (moves.start_times(row, submitted[row].submit_time, of, as_of) for row, of in predictions)
+                    why = moves.remember(connection, self.cluster, answers, as_of)
+                shared = {"method": json.loads(key)[1], "as_of": as_of}
+                rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
+        finally:  # the next event may be older than `as_of`
+            clock.state.now = last_event
+        clock_jobs.renew(connection, self.cluster, rows)
+        self._store_scored(connection, until, now)
+        self._renewed_at, self._renew_at = now, now + (time.process_time() - began) / SHARE
+        return len(rows)
 
-    def forget(self) -> None:
-        """Discard the clock after a failed transaction, so that the next step rebuilds it."""
-        self._clock = None
+    def _store_scored(self, connection: Connection, until: float, now: float) -> None:
+        """Store predictions to score for jobs that have waited a certain time, such as 1 h: the renewed prediction, and
+        the prediction at submission given this wait.
+        """
+        issue: list[dict[str, Any]] = []
+        for moment, age in SCORED.items():
+            for row in clock_jobs.waited_since(connection, self.cluster, moment, age, until):
+                shared = {"row": row["row"], "kind": "wait", "moment": moment, "as_of": until, "issued_at": now}
+                issue.append({**shared, "method": row["method"], "prediction": as_prediction(newest(row))})
+                if (old := as_at_submission(row, max(until - row["submit_time"], 0.0))) is not None:
+                    issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
+        clock_jobs.issue(connection, issue)
 
-
-class AskedBefore:
-    """The questions to `start --test` whose jobs are not submitted yet. When a matching job is submitted, the answer to
-    its question is stored.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._open: list[Mapping[str, Any]] = []
-
-    def find(self, connection: Connection, cluster: str, now: float) -> int:
-        """Store the answers to questions as predictions for the jobs that were submitted afterwards; return their
-        number.
+    def _store_asked(self, connection: Connection, now: float) -> None:
+        """Store the answers to questions to `start --test` as predictions for the jobs that were submitted afterwards.
 
         If several questions fit a job, the job is the outcome of the last question only.
         """
-        self._open += take_asked(self.path)
+        if self.place is None:
+            return
+        self._asked += take_asked(self.place.with_suffix(".asked.jsonl"))
         still_open, issue = [], {}
-        for question in sorted(self._open, key=lambda question: question["at"]):
+        for question in sorted(self._asked, key=lambda question: question["at"]):
             asked_at = question["at"]
             until = asked_at + SUBMITTED_WITHIN_S
-            row = clock_jobs.followed_by(connection, cluster, question["like"], asked_at, until)
+            row = clock_jobs.followed_by(connection, self.cluster, question["like"], asked_at, until)
             if row is not None:
                 shared = {"row": row, "kind": "wait", "moment": ASKED, "as_of": asked_at, "issued_at": now}
                 said = {"method": question["method"], "prediction": as_prediction(question["said"])}
                 issue[row] = {**shared, **said}
             elif now < until:
                 still_open.append(question)
-        self._open = still_open
+        self._asked = still_open
         clock_jobs.issue(connection, list(issue.values()))
-        return len(issue)
+
+    def forget(self) -> None:
+        """Discard the clock after a failed transaction, so that the next step rebuilds it."""
+        self._clock = None
+
+
+def _hear_memory(connection: Connection, clock: LiveClock) -> dict[int, JobRequest]:
+    """Process new memory measurements of ended jobs, which accounting reports later than the queue shows the ends.
+    Return the measured jobs by row.
+    """
+    measured_jobs = {}
+    for predictor in clock.predictors.values():
+        if isinstance(predictor, LateMemory) and predictor.pending:
+            for row in clock_jobs.measured(connection, list(predictor.pending)):
+                measured_jobs[row["row"]] = predictor.pending[row["row"]].job
+                predictor.measured(row["row"], node_peak(row), row["status"], clock.state)
+    return measured_jobs
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
@@ -407,8 +362,3 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
             seen.add(forecast["row"])
     clock_jobs.issue(connection, issue)
     return len(seen)
-
-
-def _begun(start: float, end: float) -> float:
-    """Return the time when a job stopped waiting; infinity if it still waits."""
-    return start if start == start else end if end == end else math.inf

@@ -23,7 +23,6 @@ from ...service import settings
 from ...slurm.transport import wrong_cluster
 from ...store import clock_jobs, history
 from ...store.database import Store
-from ...store.history import remove_some
 from ...store.place import clock_path, close_to_others, open_to_others
 from ...store.reader import Reader, Row
 from ..answers import track_record
@@ -77,31 +76,41 @@ reports it.
 """
 
 
+SIGHT_EVERY_S = 300.0
+"""While Slurm hides jobs from users but not from the collector, its permission is checked every so many seconds."""
+
+
 class Collector:
     """Collects the jobs of one cluster into one store. `health` returns the transport's counters, for display."""
+
+    # the first successful query of the site (`_learn_site`) sets these attributes
+    site: Site
+    _clock: StoredClock
+    _machine: MachineWatch
 
     def __init__(
         self, scheduler: BatchSystem, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
     ) -> None:
         self.scheduler, self.store, self.settings, self.health = scheduler, store, settings, health
         self.planner: Planner | None = None
-        self.site: Site | None = None
-        self._clock: StoredClock | None = None
         self._memory_by = ""
         self._site_at = self._history_at = self._judged_at = self._kept_at = self._nodes_at = self._saved_at = -math.inf
         self._latest_at = self._latest_next = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._shown: frozenset[tuple[str, float]] = frozenset()
-        self._sight = Sight()
-        self._machine: MachineWatch | None = None
+        self._blind, self._sight_at = "", -math.inf
         roots = roots_of(settings["input_roots"])
         self._inputs = InputReader(roots, settings["input_s"]) if roots else None
 
     @property
     def cluster(self) -> str:
         """The cluster's name in the store."""
-        assert self.site is not None
         return self.settings["cluster"] or self.site.cluster
+
+    @property
+    def _has_site(self) -> bool:
+        """Whether the batch system has answered a query of the site."""
+        return self._site_at > -math.inf
 
     def cycle(self) -> Cycle:
         """Run one cycle: read the queue, fetch history, advance the clock. Report errors without raising them.
@@ -118,13 +127,13 @@ class Collector:
             except BatchcastError as error:
                 done.problems.append(error.message)
                 done.unreachable |= isinstance(error, Unreachable)
-                if self.site is None:  # no cycle has succeeded yet: there is nothing to fetch or process
+                if not self._has_site:  # no cycle has succeeded yet: there is nothing to fetch or process
                     return done
-            if self._sight.blind:  # a hidden job may still run, so do not plan, and do not take any job as ended
-                done.problems.append(self._sight.blind)
+            if self._blind:  # a hidden job may still run, so do not plan, and do not take any job as ended
+                done.problems.append(self._blind)
                 break
         try:
-            if self.site is not None:
+            if self._has_site:
                 self._note(done)
         except BatchcastError as error:
             done.problems.append(error.message)
@@ -138,17 +147,15 @@ class Collector:
     # -- read the queue -----------------------------------------------------------------------------------------
 
     def _look(self, done: Cycle) -> None:
-        if self.site is None or not 0 <= done.at - self._site_at <= SITE_EVERY_S or self._clock_was_set(done.at):
+        """Read the queue and facts about the site, and store what has changed."""
+        if not 0 <= done.at - self._site_at <= SITE_EVERY_S or self._clock_was_set(done.at):
             self._learn_site(done.at)
         else:
             self._learn_privacy()
         snapshot = self.scheduler.snapshot()
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
-        assert self.site is not None
-        notices, problems = follow_privacy(self.store, self.settings, self.site.private)
-        done.notices += notices
-        done.problems += problems
-        if self._sight.look(self.scheduler, self.store, self.cluster, self.site.private, snapshot):
+        self._follow_privacy(self.site.private, done)
+        if self._why_blind(self.site.private, snapshot):
             return
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
@@ -171,6 +178,53 @@ class Collector:
         self._learn_nodes(snapshot)
         self._learn_machine(snapshot)
 
+    def _follow_privacy(self, private: bool, done: Cycle) -> None:
+        """Make the store unreadable for other users if jobs are hidden; make a new store readable if they are not.
+
+        If the owner made a store unreadable, it stays unreadable. A store that this method made unreadable is not made
+        readable again, because it has all users' jobs from the time when jobs were hidden.
+        """
+        is_new, self.store.is_new = self.store.is_new, False
+        shown = self.store.shown
+        try:
+            if is_private(self.settings, {"site": {"private": private}}):
+                if close_to_others(self.store.url):
+                    done.notices.append(
+                        f"jobs are hidden from now on: {shown} was open to others and is closed (mode 600)"
+                    )
+            elif is_new:
+                open_to_others(self.store.url)
+        except OSError as error:
+            what = f"{shown} is open to others and cannot be closed: {error.strerror}"
+            done.problems.append(f"jobs are hidden, and {what}")
+
+    def _why_blind(self, private: bool, snapshot: Snapshot) -> str:
+        """Return why other users' jobs cannot be seen in this snapshot of the queue; empty if they can be seen. The
+        reason is stored as `blind`.
+
+        The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
+        five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
+        permission can be withdrawn. If the check of the permission fails, the result of the last check holds.
+        """
+        me = own_name()
+        with self.store.begin() as connection:
+            known = clock_jobs.read_meta(connection, self.cluster).get("blind")
+            alone = private and all(s.asked.get("user_id") == me for s in snapshot.jobs)
+            alone = alone and history.has_others_open(connection, self.cluster, me)
+        if not private:
+            self._blind, self._sight_at = "", -math.inf
+        elif self._blind or alone or not 0 <= snapshot.asked_at - self._sight_at < SIGHT_EVERY_S:
+            try:
+                # a batch system without this query is assumed to show all jobs
+                why_blind = getattr(self.scheduler, "why_blind", lambda _: "")
+                self._blind, self._sight_at = str(why_blind(me)), snapshot.asked_at
+            except BatchcastError as error:
+                if alone or self._sight_at == -math.inf:
+                    self._blind = f"Slurm hides jobs, and whether {me} may see them cannot be asked: {error.message}"
+        if bool(self._blind) != bool(known):
+            self._write(blind={"since": snapshot.asked_at, "why": self._blind} if self._blind else None)
+        return self._blind
+
     def _read_inputs(self) -> None:
         """Store the features of new jobs' input files before the clock processes the submissions."""
         if self._inputs is None:
@@ -185,8 +239,6 @@ class Collector:
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """Read the machine on which waits are simulated, and store usage, projected priorities and latest starts."""
         watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
-        assert watch is not None
-        assert self._clock is not None
         if watch.look(self.scheduler, snapshot.asked_at, {name for text in shown for name in text.split(",") if name}):
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
@@ -205,8 +257,6 @@ class Collector:
         """
         if self._latest_at <= now < self._latest_next:
             return
-        assert self.site is not None
-        assert self._clock is not None
         began = time.process_time()
         with self.store.begin() as connection:
             away = moves.nodes_away(connection, self.cluster)
@@ -240,7 +290,6 @@ class Collector:
         """Store at once whether Slurm hides jobs, so that the next answer hides them too, before the hourly query of
         the site.
         """
-        assert self.site is not None
         private = self.scheduler.hides_jobs()
         answered_by = getattr(self.scheduler, "answered_by", "")
         if answered_by and answered_by != self.site.cluster:
@@ -254,21 +303,23 @@ class Collector:
     def _learn_site(self, now: float) -> None:
         """Read facts about the site. After a restart the stored facts apply until the batch system answers."""
         site = self.scheduler.site()
-        if self.site is not None and self.site.cluster != site.cluster:
+        is_first = not self._has_site
+        if not is_first and self.site.cluster != site.cluster:
             raise wrong_cluster(self.site.cluster, site.cluster)
         self.site = site
-        self._site_at = now
+        if is_first:
+            self._machine = MachineWatch(self.settings, self.cluster)
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         runtime, wait, limits = (self.settings[name] for name in ("runtime", "wait", "limits"))
-        if self._clock is None or memory_by != self._memory_by:
-            watch = self._machine = self._machine or MachineWatch(self.settings, self.cluster)
+        if is_first or memory_by != self._memory_by:
             self._memory_by = memory_by
             place, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
             specs = runtime, wait, memory_by, limits
             self._clock = StoredClock(
-                self.cluster, lambda: make_predictors(*specs, watch.machine), memory_s, place, rules
+                self.cluster, lambda: make_predictors(*specs, self._machine.machine), memory_s, place, rules
             )
+        self._site_at = now
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -287,7 +338,7 @@ class Collector:
         """Restore and set planned limits. Planning is off by default, and is the only part of the collector that
         changes jobs in Slurm.
         """
-        if self.planner is not None and self.site is not None:
+        if self.planner is not None and self._has_site:
             booted = getattr(self.scheduler, "booted", math.nan)
             done.planned = self.planner.cycle(self.cluster, booted=booted)
             done.problems += done.planned.problems
@@ -298,7 +349,6 @@ class Collector:
         """Read history from accounting in time windows, for at most half a cycle's interval; give up on jobs that no
         query reports.
         """
-        assert self.site is not None
         if not self.site.accounting:
             with self.store.begin() as connection:
                 self._give_up(connection, done.at)
@@ -315,11 +365,10 @@ class Collector:
                 ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
                 clock_jobs.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
             done.ended, done.broken = done.ended + ended, done.broken + answer.broken
-            if is_last := window[1] >= now:
+            done.windows += 1
+            if window[1] >= now:
                 self._history_at = now
                 self._ask_by_id(done, now)
-            done.windows += 1
-            if is_last:
                 return
 
     def _ask_by_id(self, done: Cycle, now: float) -> None:
@@ -327,7 +376,7 @@ class Collector:
         it was eligible.
         """
         with self.store.begin() as connection:
-            missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
+            missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster, history.VANISHED)]
         if missing:
             since = min(v for _, v in missing) - self.settings["overlap_s"]
             answer = self.scheduler.ended([job_id for job_id, _ in missing[:MOST_BY_ID]], since)
@@ -338,6 +387,7 @@ class Collector:
             self._give_up(connection, now)
 
     def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
+        """Return the next time span to read from accounting; None if accounting has been read and no query is due."""
         memory = clock_jobs.read_meta(connection, self.cluster)
         reached = memory.get("history_until")
         overlap, length = self.settings["overlap_s"], self.settings["window_s"]
@@ -345,7 +395,7 @@ class Collector:
             since = now - self.settings["history_days"] * 86400
             clock_jobs.write_meta(connection, self.cluster, history_from=since)
             return since, min(since + length, now)
-        vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
+        vanished = [v for *_, v in history.open_keys(connection, self.cluster, history.VANISHED)]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
         # if this machine's clock was ahead for a while, `reached` lies in the future, which was not read
         reached = min(reached, now)
@@ -364,14 +414,14 @@ class Collector:
             if v < now - grace and (job_id, submit) not in self._shown:
                 cancelled.append(row)
         history.give_up(connection, cancelled, "cancelled")
-        vanished = (one for one in history.open_keys(connection, self.cluster) if one[3] is not None)
+        vanished = history.open_keys(connection, self.cluster, history.VANISHED)
         lost = [row for row, *key, v in vanished if v < now - patience and tuple(key) not in self._shown]
         history.give_up(connection, lost)
 
     # -- advance the live clock ---------------------------------------------------------------------------------
 
     def _tell(self, done: Cycle) -> None:
-        assert self._clock is not None
+        """Advance the live clock up to the time until which every event is stored, and store its predictions."""
         try:
             with self.store.begin() as connection:
                 until = self._surely_complete(connection)
@@ -414,7 +464,7 @@ class Collector:
         if before is None or not self._is_due(done.at, self._kept_at):
             return
         with self.store.begin() as connection:
-            done.gone = remove_some(connection, self.cluster, before)
+            done.gone = history.remove_some(connection, self.cluster, before)
         self._kept_at = done.at if done.gone == 0 else -math.inf
 
     def _surely_complete(self, connection: Any) -> float | None:
@@ -423,12 +473,12 @@ class Collector:
         """
         memory = clock_jobs.read_meta(connection, self.cluster)
         last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
-        assert self.site is not None
         read = (memory.get("history_until") or -math.inf) if self.site.accounting else math.inf
         if last is None or read < memory["unbroken_since"]:
             return None
-        keys = ((v, tuple(key)) for _, *key, v in history.open_keys(connection, self.cluster) if v is not None)
-        vanished = [v for v, key in keys if key not in self._shown or v > self.scheduler.now() - patience]
+        keys = history.open_keys(connection, self.cluster, history.VANISHED)
+        recent = self.scheduler.now() - patience
+        vanished = [v for _, *key, v in keys if tuple(key) not in self._shown or v > recent]
         # if this machine's clock is ahead, a time that has passed here may not have come on the batch system's clock
         ahead = self.site.clock_ahead_s
         ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known clock difference, and its uncertainty
@@ -445,68 +495,6 @@ class Collector:
             health=self.health(),
             last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
         )
-
-
-SIGHT_EVERY_S = 300.0
-"""While Slurm hides jobs from users but not from the collector, its permission is checked every so many seconds."""
-
-
-def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
-    """Make the store unreadable for other users if jobs are hidden; make a new store readable if they are not.
-
-    Returns notices and problems, in words. If the owner made a store unreadable, it stays unreadable. A store that this
-    function made unreadable is not made readable again, because it has all users' jobs from the time when jobs were
-    hidden.
-    """
-    is_new, store.is_new = store.is_new, False
-    try:
-        if not is_private(settings, {"site": {"private": by_slurm}}):
-            if is_new:
-                open_to_others(store.url)
-        elif close_to_others(store.url):
-            return [f"jobs are hidden from now on: {store.shown} was open to others and is closed (mode 600)"], []
-    except OSError as error:
-        return [], [f"jobs are hidden, and {store.shown} is open to others and cannot be closed: {error.strerror}"]
-    return [], []
-
-
-class Sight:
-    """The collector's permission to see other users' jobs. `blind` says why it is missing; empty if all jobs can be
-    seen.
-    """
-
-    def __init__(self) -> None:
-        self.blind = ""
-        self._asked_at = -math.inf
-
-    def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
-        """Return why other users' jobs cannot be seen in this snapshot of the queue; empty if they can be seen. The
-        method stores the reason as `blind`.
-
-        The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
-        five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
-        permission can be withdrawn. If the check of the permission fails, the result of the last check holds.
-        """
-        me = own_name()
-        with store.begin() as connection:
-            known = clock_jobs.read_meta(connection, cluster).get("blind")
-            alone = private and all(s.asked.get("user_id") == me for s in snapshot.jobs)
-            alone = alone and history.has_others_open(connection, cluster, me)
-        if not private:
-            self.blind, self._asked_at = "", -math.inf
-        elif self.blind or alone or not 0 <= snapshot.asked_at - self._asked_at < SIGHT_EVERY_S:
-            try:
-                # a batch system without this query is assumed to show all jobs
-                why_blind = getattr(scheduler, "why_blind", lambda _: "")
-                self.blind, self._asked_at = str(why_blind(me)), snapshot.asked_at
-            except BatchcastError as error:
-                if alone or self._asked_at == -math.inf:
-                    self.blind = f"Slurm hides jobs, and whether {me} may see them cannot be asked: {error.message}"
-        if bool(self.blind) != bool(known):
-            blind = {"since": snapshot.asked_at, "why": self.blind} if self.blind else None
-            with store.begin() as connection:
-                clock_jobs.write_meta(connection, cluster, blind=blind)
-        return self.blind
 
 
 def run(

@@ -19,7 +19,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import InputError, UsageError
@@ -56,6 +56,10 @@ class Place(NamedTuple):
     submit_time: float
 
 
+OwnedPlace = tuple[Place, pwd.struct_passwd]
+Features = dict[str, float | str]
+
+
 def roots_of(text: str) -> tuple[str, ...]:
     """Return the directories in the setting `input_roots`; UsageError for `/`, and for a path that is not absolute.
 
@@ -87,7 +91,7 @@ class InputReader:
         self._slow: dict[str, float] = {}
         self._left: list[subprocess.Popen[bytes]] = []
 
-    def read(self, jobs: Sequence[tuple[int, str, str, float]]) -> dict[int, dict[str, float | str]]:
+    def read(self, jobs: Sequence[tuple[int, str, str, float]]) -> dict[int, Features]:
         """Return the features of jobs by row. A job is given as row, user, working directory and submit time.
 
         A job whose directory is not below a root is left out. For every other job, the feature `input_files` tells
@@ -98,7 +102,7 @@ class InputReader:
         for row, user, work_dir, submit_time in jobs:
             if (root := root_of(work_dir, self.roots)) is not None:
                 rows.setdefault(Place(user, work_dir, root, submit_time), []).append(row)
-        answers: dict[Place, dict[str, float | str]] = {place: {STATUS: NOT_IN_TIME} for place in rows}
+        answers: dict[Place, Features] = {place: {STATUS: NOT_IN_TIME} for place in rows}
         end = time.monotonic() + MOST_S
         groups: dict[str, list[Place]] = {}
         for place in list(rows)[:MOST_JOBS]:
@@ -109,36 +113,29 @@ class InputReader:
                 self._read_group(group, answers, end)
         return {row: answers[place] for place, of_place in rows.items() for row in of_place}
 
-    def _read_group(self, places: list[Place], answers: dict[Place, dict[str, float | str]], end: float) -> None:
+    def _read_group(self, places: list[Place], answers: dict[Place, Features], end: float) -> None:
         """Read directories that one process may read. If a directory takes too long, a new process reads the remaining
         directories.
         """
         accounts = {user: _account(user) for user in {place.user for place in places}}
-        owners = {user: account for user, account in accounts.items() if account is not None}
-        answers |= {place: {STATUS: UNKNOWN_USER} for place in places if place.user not in owners}
-        waiting = [place for place in places if place.user in owners]
+        answers |= {place: {STATUS: UNKNOWN_USER} for place in places if accounts[place.user] is None}
+        waiting = [(place, account) for place in places if (account := accounts[place.user]) is not None]
         while waiting and time.monotonic() < end:
             now = time.monotonic()
-            waiting = [place for place in waiting if self._slow.get(place.user, now) <= now]
+            waiting = [one for one in waiting if self._slow.get(one[0].user, now) <= now]
             if not waiting:
                 return
-            done = self._ask(waiting, owners, answers, end)
+            done = self._ask(waiting, answers, end)
             if done < len(waiting):
-                late = waiting[done]
+                late, _ = waiting[done]
                 answers[late] = {STATUS: TOO_SLOW}
                 self._slow[late.user] = time.monotonic() + PAUSE_S
             waiting = waiting[done + 1 :]
 
-    def _ask(
-        self,
-        places: Sequence[Place],
-        owners: Mapping[str, pwd.struct_passwd],
-        answers: dict[Place, dict[str, float | str]],
-        end: float,
-    ) -> int:
+    def _ask(self, places: Sequence[OwnedPlace], answers: dict[Place, Features], end: float) -> int:
         """Return how many directories a new process has read before a directory took too long or ended the process."""
         try:
-            child = _started(owners[places[0].user] if os.geteuid() == 0 else None)
+            child = _started(places[0][1] if os.geteuid() == 0 else None)
         except OSError:  # there is no memory for a process, or no right to run as this user
             return len(places)
         assert child.stdin is not None
@@ -147,8 +144,8 @@ class InputReader:
         try:
             if _line(child.stdout.fileno(), buffer, STARTS_S) != b"ready":
                 return len(places)
-            for done, place in enumerate(places):
-                question = [place.root, place.work_dir, owners[place.user].pw_uid, place.submit_time]
+            for done, (place, account) in enumerate(places):
+                question = [place.root, place.work_dir, account.pw_uid, place.submit_time]
                 os.write(child.stdin.fileno(), json.dumps(question).encode() + b"\n")
                 line = _line(child.stdout.fileno(), buffer, min(self.seconds, end - time.monotonic()))
                 if line is None:
@@ -175,7 +172,7 @@ def _account(user: str) -> pwd.struct_passwd | None:
         return None
 
 
-def _answer(line: bytes) -> dict[str, float | str]:
+def _answer(line: bytes) -> Features:
     """Return the features of input files in an answer of the reading process. A damaged answer, which a user's process
     may send, counts as unreadable.
     """
@@ -239,7 +236,7 @@ def work(identity: tuple[int, int, list[int]] | None) -> None:
         print(json.dumps(_read(*json.loads(line))), file=out, flush=True)
 
 
-def _read(root: str, work_dir: str, owner: int, submit_time: float) -> dict[str, float | str]:
+def _read(root: str, work_dir: str, owner: int, submit_time: float) -> Features:
     """Return the features of one directory, or a status that says why it could not be read."""
     try:
         with folder_below(root, work_dir, owner) as folder:

@@ -173,6 +173,7 @@ class _Nodes:
         return self.start(whole)
 
     def _hold(self, places: np.ndarray, amounts: np.ndarray, end: float) -> None:
+        """Occupy processors of nodes until `end`, but at most the processors that are free."""
         taken = np.minimum(amounts, self.free[places])
         self.free[places] -= taken
         heapq.heappush(self.ends, (end, next(self.number), places, taken))
@@ -190,6 +191,7 @@ class _Nodes:
 
 
 def _procs(job: Job) -> float:
+    """Return the number of processors of a job: the allocated or, if unknown, the requested processors; at least 1."""
     return float(job["alloc_procs"] or job["req_procs"] or 1.0)
 
 
@@ -199,6 +201,7 @@ def _end(job: Job, now: float) -> float:
 
 
 def _partition(job: Job) -> str:
+    """Return the partition of a job; the first partition if the job names several."""
     return str(job["partition_id"] or "").partition(",")[0]
 
 

@@ -40,7 +40,7 @@ class MachineWatch:
         self.settings = settings
         self.machine: Machine | None = None
         self.trouble = ""
-        self.captured_at = math.nan
+        self.captured_at: float | None = None
         self._looked_at = self._whole_at = self._shares_at = -math.inf
         self._digest = ""
         self._seen: frozenset[str] = frozenset()
@@ -51,12 +51,6 @@ class MachineWatch:
         else:
             with contextlib.suppress(BatchcastError):
                 self.machine = open_machine(self.place)
-
-    def known(self, scheduler: Any, now: float) -> dict[str, Any]:
-        """Return values for the store: capture time (epoch seconds; None: not yet), last error, and usage by user."""
-        used = self.shares(scheduler, now)
-        at = self.captured_at if math.isfinite(self.captured_at) else None
-        return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})
 
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
         """Capture the machine again if it changed, and return whether it did.
@@ -83,20 +77,20 @@ class MachineWatch:
         self.trouble = self._keep(fresh) if changed else ""
         return changed
 
-    def shares(self, scheduler: Any, now: float) -> dict[str, float] | None:
-        """Query the usage of each "account|user" if fair share ranks jobs here and the query is due; else
-        return None.
+    def known(self, scheduler: Any, now: float) -> dict[str, Any]:
+        """Return values for the store: `machine` with the capture time (epoch seconds; None: not yet) and the last
+        error, and `shares`, the usage of each "account|user", if fair share ranks jobs here and the query is due.
         """
         weight = self.machine.settings.get("PriorityWeightFairShare", "0") if self.machine is not None else "0"
         due = not 0 <= now - self._shares_at < self.settings["history_every_s"]
-        if not (due and weight.isdigit() and int(weight) and hasattr(scheduler, "shares")):
-            return None
-        self._shares_at = now
-        try:
-            return dict(scheduler.shares())
-        except BatchcastError as error:
-            self.trouble = error.message
-            return None
+        shares: dict[str, Any] = {}
+        if due and weight.isdigit() and int(weight) and hasattr(scheduler, "shares"):
+            self._shares_at = now
+            try:
+                shares = {"shares": dict(scheduler.shares())}
+            except BatchcastError as error:
+                self.trouble = error.message
+        return {"machine": {"at": self.captured_at, "trouble": self.trouble}, **shares}
 
     def _keep(self, machine: Machine) -> str:
         """Write the machine to a file that only its owner can read; return the error, if any."""

@@ -144,6 +144,7 @@ def has_moved(before: Row, answer: StartTimes, now: float) -> bool:
 
 
 def _row_of(answer: StartTimes, now: float, why: str | None) -> dict[str, Any]:
+    """Return a predicted start as a row of the table `moves`."""
     by_90 = answer.by_90 if math.isfinite(answer.by_90) else None
     return {"row": answer.row, "as_of": now, "likely_start": answer.likely, "by_90_start": by_90, "why": why}
 

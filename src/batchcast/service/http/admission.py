@@ -169,6 +169,8 @@ class InvalidToken(BatchcastError):
     token.
     """
 
+    status = 401
+
 
 def token_in(header: str | None) -> str | None:
     """Return the bearer token in an Authorization header; None if the header has no bearer token.
@@ -206,6 +208,7 @@ class Tokens:
         return Viewer(user)
 
     def _read(self) -> dict[str, Mapping[str, Any]]:
+        """Return the rows of the table `tokens`, by token id."""
         try:
             with Reader(self._store()) as reader:
                 return {row["id"]: row for row in reader.ask("tokens")}

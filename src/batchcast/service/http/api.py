@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from ...document import document, dumps
 from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ...formats.slurm.sbatch import HEARD
+from ...store.reader import TooLong
 from ...units import parse_duration, parse_memory, parse_share
 from ...version import __version__
 from ..answers import questions
@@ -61,7 +62,7 @@ def problem_bytes(status: int, what: str, hint: str) -> bytes:
     return head.encode("ascii") + body
 
 
-STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
+STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503), (TooLong, 503))
 LONGEST = 6000
 MOST_JOBS = 100
 
@@ -135,8 +136,8 @@ def _reply(target: str, question: Question, indent: int | None = 2) -> Reply | N
 
 
 def status_of(error: BatchcastError) -> int:
-    """Return the HTTP status for an error of batchcast."""
-    return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
+    """Return the HTTP status for an error of batchcast. The errors of the HTTP service state their own status."""
+    return getattr(error, "status", 0) or next((code for kind, code in STATUS if isinstance(error, kind)), 500)
 
 
 def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
@@ -317,12 +318,14 @@ def _like(question: Question) -> Like:
 
 
 def _span(question: Question) -> tuple[float, float]:
+    """Return the beginning and the end of a question's time span: by default the last 30 days."""
     end = question.value("endtime")
     since = parse_when(question.value("starttime") or "now-30days", question.now)
     return since, parse_when(end, question.now) if end else math.inf
 
 
 def _check_id(job_id: str) -> None:
+    """Raise UsageError if a text is not a job id."""
     if not JOB_ID.fullmatch(job_id):
         raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
 
@@ -374,6 +377,8 @@ def description() -> str:
 
 
 def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
+    """Return the OpenAPI description of one endpoint."""
+
     def body(kind: str, name: str) -> dict[str, Any]:
         return {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
 

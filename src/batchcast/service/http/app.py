@@ -30,9 +30,9 @@ from ..operations.metrics import ServiceMetrics, store_readings
 from ..page import routes as page_routes
 from ..settings import Settings
 from .admission import Admission, InvalidToken, Peer, Tokens, token_in
-from .api import PROBLEM, Cost, description, problem
+from .api import PROBLEM, Cost, description, problem, status_of
 from .snapshot import QueueCache
-from .work_queue import Asker, WorkQueues, asker_of, status_of, while_asked
+from .work_queue import Asker, WorkQueues, asker_of, while_asked
 
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
@@ -43,11 +43,11 @@ HEAD_BYTES = 16 * 1024
 class TooLarge(BatchcastError):
     """The request body is longer than the longest accepted script."""
 
+    status = 413
+
 
 class Service:
     """State that all handlers share: settings, admission control, work queues, the queue cache and metrics."""
-
-    while_asked, status_of = staticmethod(while_asked), staticmethod(status_of)
 
     def __init__(self, settings: Settings, admission: Admission, log: Log, quiet: bool = False) -> None:
         self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
@@ -57,7 +57,7 @@ class Service:
         self.measures = ServiceMetrics()
         self.bearers = Tokens(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
-        self.page_cache: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
+        self.page_cache: dict[tuple[str, bool], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
         self._examined: asyncio.Task[api.Reply] | None = None
 
@@ -68,24 +68,14 @@ class Service:
         with contextlib.suppress(BatchcastError):
             await self.queue_cache.queue()
 
-    def viewer(self, request: Request) -> Viewer:
-        """Return the viewer of a request, which `_Frame` has identified."""
-        viewer: Viewer = request.scope["state"]["viewer"]
-        return viewer
-
-    def asker(self, request: Request) -> Asker:
-        """Return the names under which the work queues order and count a request."""
-        return asker_of(self.viewer(request), request.scope["state"]["peer"])
-
     async def is_still(self, request: Request) -> bool:
         """Return whether the request still belongs to the same viewer. A token can be revoked or expire during a long
         answer.
         """
         try:
-            viewer: Viewer = await request.scope["state"]["viewer_now"]()
+            return bool(await request.state.viewer_now() == request.state.viewer)
         except BatchcastError:
             return False
-        return viewer == self.viewer(request)
 
     def tag(self, target: str, viewer: Viewer) -> str | None:
         """Return a weak ETag, which stays equal for the same question by the same user within a minute."""
@@ -126,6 +116,7 @@ class Service:
         return await asyncio.shield(self._examined)
 
     async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        """Compute the state of the store in the work queue for checks, and remember the state."""
         answer = await self.queues.watch.run(Asker("health", "health"), ask)
         self._health = (time.monotonic(), answer)
         return answer
@@ -152,59 +143,11 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
         lifespan=lifespan,
         exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, BatchcastError, Exception), _wrong),
     )
-    return _FromMemory(_Frame(inner, admission, log, quiet, is_tcp), admission, log, quiet)
-
-
-class _FromMemory:
-    """Answers plain questions from the queue in memory, before the general processing of requests.
-
-    Answers to plain questions must be fast: a submission waits for its hint, and portals query starts job by job. A
-    plain question is a GET request by a user of this machine without headers that could change its answer. Every other
-    request goes on to `inner`, which gives the same answers.
-    """
-
-    def __init__(self, inner: ASGIApp, admission: Admission, log: Log, quiet: bool) -> None:
-        self.inner, self.admission, self.log, self.quiet = inner, admission, log, quiet
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = _IN_MEMORY.get(scope.get("path", ""))
-        if endpoint is None or not (replied := self._reply(scope, endpoint)):
-            await self.inner(scope, receive, send)
-            return
-        (status, text), tag = replied
-        body = text.encode()
-        headers = [
-            (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *([(b"etag", tag.encode())] if tag else []),
-            *_ALWAYS[:2],  # the other headers are for pages, and each header costs time
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _reply(self, scope: Scope, endpoint: api.Endpoint) -> tuple[api.Reply, str | None] | None:
-        """Return the answer and its ETag; None if the general processing has to answer."""
-        begun = time.perf_counter()
-        peer, service = scope["state"]["peer"], scope["state"]["service"]
-        viewer: Viewer = peer.viewer
-        if peer.is_proxy or viewer.name is None or scope["method"] != "GET" or not _is_plain(scope):
-            return None
-        queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
-        if queue is None or self.admission.wait_for(viewer) > 0:
-            return None
-        path: str = scope["path"]
-        target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
-        if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
-            self.admission.give_back(viewer)  # the general processing counts the request again
-            return None
-        took = time.perf_counter() - begun
-        service.measures.request(path, reply.status, took)
-        if not self.quiet or reply.status >= 500:
-            _log_request(self.log, viewer, scope, reply.status, took)
-        return reply, service.tag(target, viewer) if reply.status == 200 else None
+    return _Frame(inner, admission, log, quiet, is_tcp)
 
 
 def _log_request(log: Log, viewer: Viewer, scope: Scope, status: int, took: float) -> None:
+    """Write the log line of one answered request."""
     answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
     log("request", user=viewer.name or None, **answered)
 
@@ -215,33 +158,30 @@ _IN_MEMORY = {
 _PLAIN_HEADERS = frozenset({b"host", b"connection", b"accept", b"accept-encoding", b"user-agent"})
 
 
-def _is_plain(scope: Scope) -> bool:
-    """Return whether a request has query parameters and no header that could change its answer."""
-    return bool(scope["query_string"]) and _PLAIN_HEADERS.issuperset(name for name, _ in scope["headers"])
-
-
 async def _answer(request: Request) -> Response:
-    service: Service = request.state.service
-    viewer = service.viewer(request)
+    """Answer a request to the API. If the answer is the same as before (ETag), the response has no body."""
+    service, viewer = request.state.service, request.state.viewer
     query = request.scope["query_string"].decode("ascii", "replace")
     target = request.scope["raw_path"].decode("ascii", "replace") + (f"?{query}" if query else "")
     tag = service.tag(target, viewer)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
-    answer = await while_asked(request, service.reply(target, viewer, service.asker(request)))
+    answer = await while_asked(request, service.reply(target, viewer, request.state.asker))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
 
 
 async def _openapi(request: Request) -> Response:
+    """Return the OpenAPI description of the API."""
     return Response(description(), media_type="application/json")
 
 
 async def _metrics(request: Request) -> Response:
+    """Return the metrics for Prometheus, with present values from the store."""
     service: Service = request.state.service
     service.measures.renew(service.settings, service.log)
-    read = await service.queues.quick.run(service.asker(request), partial(store_readings, service.settings))
+    read = await service.queues.quick.run(request.state.asker, partial(store_readings, service.settings))
     text = service.measures.text(service.admission.open, service.admission.refused, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -261,7 +201,7 @@ async def _wrong(request: Request, error: Exception) -> Response:
         case ClientDisconnect():
             return _document(499, "the client closed the connection before its request was complete", "ask again")
         case BatchcastError():
-            return _document(413 if isinstance(error, TooLarge) else status_of(error), error.message, error.hint)
+            return _document(status_of(error), error.message, error.hint)
     return _document(500, f"unexpected {type(error).__name__}", "the server's own log")
 
 
@@ -271,17 +211,61 @@ def _broken(what: str, hint: str) -> Response:
 
 
 class _Frame:
-    """Checks host, size and rate of every request, measures its time, and logs it. An unexpected exception is logged
-    and ends only the answer to this request.
+    """Answers plain questions from memory. Checks host, size and rate of every other request, measures its time, and
+    logs it. An unexpected exception is logged and ends only the answer to this request.
     """
 
     def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:
         self.inner, self.admission, self.log, self.quiet, self.is_tcp = inner, admission, log, quiet, is_tcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = _IN_MEMORY.get(scope.get("path", ""))
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
-            return
+        elif endpoint is None or not (replied := self._reply_from_memory(scope, endpoint)):
+            await self._process(scope, receive, send)
+        else:
+            (status, text), tag = replied
+            body = text.encode()
+            headers = [
+                (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
+                (b"content-length", str(len(body)).encode()),
+                *([(b"etag", tag.encode())] if tag else []),
+                *_ALWAYS[:2],  # the other headers are for pages, and each header costs time
+            ]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+    def _reply_from_memory(self, scope: Scope, endpoint: api.Endpoint) -> tuple[api.Reply, str | None] | None:
+        """Return the answer from the queue in memory and its ETag; None if the general processing has to answer.
+
+        Answers to plain questions must be fast: a submission waits for its hint, and portals query starts job by job. A
+        plain question is a GET request by a user of this machine without headers that could change its answer. The
+        general processing gives the same answers to plain questions.
+        """
+        begun = time.perf_counter()
+        peer, service = scope["state"]["peer"], scope["state"]["service"]
+        viewer: Viewer = peer.viewer
+        if peer.is_proxy or viewer.name is None or scope["method"] != "GET" or not scope["query_string"]:
+            return None
+        if not _PLAIN_HEADERS.issuperset(name for name, _ in scope["headers"]):
+            return None
+        queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
+        if queue is None or self.admission.wait_for(viewer) > 0:
+            return None
+        path: str = scope["path"]
+        target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
+        if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
+            self.admission.give_back(viewer)  # the general processing counts the request again
+            return None
+        took = time.perf_counter() - begun
+        service.measures.request(path, reply.status, took)
+        if not self.quiet or reply.status >= 500:
+            _log_request(self.log, viewer, scope, reply.status, took)
+        return reply, service.tag(target, viewer) if reply.status == 200 else None
+
+    async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Process a request in the general way: identify its user, check it, and pass it on to the routes."""
         begun, status = time.perf_counter(), 0
         request = Request(scope)
         peer: Peer = scope["state"]["peer"]
@@ -290,7 +274,7 @@ class _Frame:
             viewer = await self._viewer(request, peer)
         except BatchcastError as error:
             wrong = _not_known(error)
-        scope["state"]["viewer"] = viewer
+        scope["state"] |= {"viewer": viewer, "asker": asker_of(viewer, peer)}
         scope["state"]["viewer_now"] = partial(self._viewer, request, peer)
 
         async def noted(message: Message) -> None:
@@ -320,7 +304,7 @@ class _Frame:
             if not self.admission.closing or status:
                 raise
             await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
-        except Exception as error:  # a defect must not end the server; `_defect` has sent the answer
+        except Exception as error:  # a defect must not end the server; `_wrong` has sent the answer
             words = f"{type(error).__name__}: {error}"
             self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
@@ -374,15 +358,14 @@ def _not_known(error: BatchcastError) -> Response:
     """Return the refusal of a request with an invalid token. Such a request is never answered like a request without a
     token.
     """
-    if not isinstance(error, InvalidToken):
-        return _document(status_of(error), error.message, error.hint)
     header = {"WWW-Authenticate": 'Bearer realm="batchcast", error="invalid_token"'}
-    return _document(401, error.message, error.hint, header)
+    return _document(status_of(error), error.message, error.hint, header if isinstance(error, InvalidToken) else None)
 
 
 def _document(
     status: int, what: str, hint: str, headers: Mapping[str, str] | None = None, exit_code: int = 1
 ) -> Response:
+    """Return a response with the document of an error."""
     return Response(problem(status, what, hint, exit_code), status, headers, PROBLEM)
 
 

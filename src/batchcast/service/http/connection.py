@@ -12,9 +12,7 @@ import asyncio
 from typing import Any
 
 import h11
-from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
 from .admission import Admission, Peer
 from .api import problem_bytes
@@ -28,15 +26,8 @@ HEAD_BYTES = 16 * 1024
 class Connection(H11Protocol):
     """One connection. A refusal is sent as an error document, if the client still reads."""
 
-    def __init__(
-        self,
-        admission: Admission,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, admission: Admission, *of_uvicorn: Any, **more: Any) -> None:
+        super().__init__(*of_uvicorn, **more)
         self.admission = admission
         self.peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -62,7 +53,7 @@ class Connection(H11Protocol):
             return
         idle = self._is_idle()
         super().data_received(data)
-        if self._has_request():
+        if not (self._is_idle() or self.cycle.more_body):  # the whole request has arrived
             self._limit(None)
         elif idle and self._timer is None:  # the first byte of the next request on this connection
             self._limit(REQUEST_S, self._too_slow)
@@ -104,17 +95,17 @@ class Connection(H11Protocol):
         self._refuse(400, "not a request this server understands", f"HTTP/1.1, a head below {HEAD_BYTES // 1024} kB")
 
     def _is_idle(self) -> bool:
+        """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    def _has_request(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
-
     def _limit(self, seconds: float | None, then: Any = None) -> None:
+        """Call `then` after so many seconds, in place of the last limit on this connection. None removes the limit."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, then)
 
     def _too_slow(self) -> None:
+        """Refuse a request that was not complete in time, and count the refusal."""
         self.admission.refused["slow"] += 1
         self._refuse(408, f"the request was not complete within {REQUEST_S:.0f} s", "send the whole request at once")
 

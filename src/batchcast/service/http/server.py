@@ -53,6 +53,7 @@ class Listener(socket.socket):
 
 
 def _refuse(connection: socket.socket, words: bytes) -> None:
+    """Send a refusal on a new connection, and close the connection."""
     with connection, contextlib.suppress(OSError):
         connection.send(words, socket.MSG_DONTWAIT)
         connection.recv(65536, socket.MSG_DONTWAIT)  # on TCP, unread data would make the kernel discard the refusal
@@ -170,6 +171,7 @@ def _given() -> Listener | None:
 
 
 def _listening(listen: str) -> Listener:
+    """Return a listening socket on the address in `--listen`."""
     family, address = _address(listen)
     if family == socket.AF_UNIX:
         _clear(Path(address))

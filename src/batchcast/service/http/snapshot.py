@@ -32,36 +32,6 @@ FOR_S = 300.0
 READ_S = 600.0
 
 
-class TrackRecordCache:
-    """Track records of the method that answers users on one cluster. Only one event loop may use this object."""
-
-    def __init__(self, url: str, log: Log) -> None:
-        self.url, self._log = url, log
-        self._whose: tuple[str, str] = ("", "")
-        self._kept: dict[RecordKey, TrackRecord] = {}
-        self._at = -1e300
-        self._renewal: asyncio.Task[None] | None = None
-
-    def of(self, cluster: str, method: str, parts: Iterable[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
-        """Return the known track records at once, and start to compute missing or outdated track records."""
-        wanted = set(parts)
-        if self._whose != (cluster, method):
-            self._whose, self._kept = (cluster, method), {}
-        missing = wanted - self._kept.keys()
-        if (missing or time.monotonic() - self._at > FOR_S) and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.create_task(self._read(missing or wanted))
-        return self._kept
-
-    async def _read(self, parts: set[RecordKey]) -> None:
-        whose, known = self._whose, {part: self._kept.get(part, {}) for part in parts}
-        try:
-            known |= await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
-        except (BatchcastError, OSError, RuntimeError) as error:  # answers do not need a track record
-            self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
-        if whose == self._whose:
-            self._kept, self._at = {**self._kept, **known}, time.monotonic()
-
-
 def read_track_records(
     url: str, cluster: str, method: str, parts: Iterable[RecordKey], now: float
 ) -> dict[RecordKey, dict[str, Any]]:
@@ -94,8 +64,12 @@ class QueueCache:
         self._queue: QueueSnapshot | None = None
         self._looked = -1e300
         self._at_work: asyncio.Task[QueueSnapshot] | None = None
-        self._records = TrackRecordCache(settings["store"], log or Log(lambda _: None))
         self._hints = Hints(rules_of(settings))
+        self._log = log or Log(lambda _: None)
+        self._whose: tuple[str, str] = ("", "")
+        self._records: dict[RecordKey, TrackRecord] = {}
+        self._records_at = -1e300
+        self._renewal: asyncio.Task[None] | None = None
 
     async def queue(self) -> QueueSnapshot:
         """Return the newest queue. While a newer queue is being read, return the previous queue. Errors of the store
@@ -134,6 +108,7 @@ class QueueCache:
         return None if self._queue is None else self._queue.version
 
     def _done(self, task: asyncio.Task[QueueSnapshot]) -> None:
+        """Keep the queue that the task has read. After an error, the next request reads the queue again."""
         self._at_work = None
         if not task.cancelled() and task.exception() is None:
             self._queue, self._looked = task.result(), time.monotonic()
@@ -146,10 +121,32 @@ class QueueCache:
         least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, queue.memory) else {1}
         parts = {None, *(row["partition_id"] for row in queue.rows)}
         wanted = {(part, least) for part in parts for least in least_users}
-        records = self._records.of(queue.cluster, track_record.answering_method(queue.memory), wanted)
+        records = self._known_records(queue.cluster, track_record.answering_method(queue.memory), wanted)
         return queue if records is queue.records else replace(queue, records=records)
 
+    def _known_records(self, cluster: str, method: str, wanted: set[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
+        """Return the known track records at once, and start to compute missing or outdated track records."""
+        if self._whose != (cluster, method):
+            self._whose, self._records = (cluster, method), {}
+        missing = wanted - self._records.keys()
+        is_due = missing or time.monotonic() - self._records_at > FOR_S
+        if is_due and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._read_records(missing or wanted))
+        return self._records
+
+    async def _read_records(self, parts: set[RecordKey]) -> None:
+        """Compute track records in a child process. If this fails, answers have no new track records."""
+        whose, known = self._whose, {part: self._records.get(part, {}) for part in parts}
+        read = partial(read_track_records, self.settings["store"], *whose, parts, time.time())
+        try:
+            known |= await in_child(read, READ_S)
+        except (BatchcastError, OSError, RuntimeError) as error:
+            self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
+        if whose == self._whose:
+            self._records, self._records_at = {**self._records, **known}, time.monotonic()
+
     def _rows(self) -> QueueSnapshot:
+        """Return the queue in the store; the present queue if the store has not changed."""
         version = self._version()
         if self._queue is not None and self._queue.version == version:
             return self._queue

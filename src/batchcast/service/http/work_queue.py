@@ -21,7 +21,6 @@ from ...errors import BatchcastError
 from ...store.reader import TooLong, time_to_read
 from ..answers.disclosure import Viewer
 from ..child_process import in_child
-from ..http import api
 from .admission import Peer
 
 QUICK_AT_ONCE, HEAVY_AT_ONCE = 4, 1
@@ -34,10 +33,7 @@ T = TypeVar("T")
 class TooManyWaiting(BatchcastError):
     """One user has too many open requests."""
 
-
-def status_of(error: BatchcastError) -> int:
-    """Return the HTTP status for an error of batchcast or of a work queue."""
-    return {TooManyWaiting: 429, TooLong: 503, ClientGone: 499}.get(type(error)) or api.status_of(error)
+    status = 429
 
 
 class Asker(NamedTuple):
@@ -107,6 +103,8 @@ class WorkQueues:
 class ClientGone(BatchcastError):
     """The client has disconnected."""
 
+    status = 499
+
 
 async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
     """Return an answer. If the client disconnects before the work ends, cancel the work and raise ClientGone."""
@@ -123,6 +121,7 @@ async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
 
 
 async def _hung_up(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of `batchcast doctor`: whether every part exists and answers, whether memory is measured, and
-what to do.
+"""The checks of `batchcast doctor`: whether every part exists and answers, whether memory is measured, whether the
+machine for simulations is up to date, and what to do.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...columns import FEWEST, is_copied
 from ...errors import BatchcastError, how_to_install
 from ...formats.sighting import gathers_memory
+from ...machines.machine import Machine
 from ...predict.protocol import method_name
 from ...store.place import VERSION as SCHEMA
-from ...store.place import is_open
+from ...store.place import is_open, machine_path
 from ...store.reader import Reader
 from ...version import __version__
+from .. import batch_system
 from ..answers.accuracy import fallback_reason, verdict
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import OPERATORS, add_operator, failed, finding, ground_findings, judged, standing_findings
-from ..settings import NAMES, Settings, is_private, meaning, own_name
+from ..settings import NAMES, NO_MACHINE, Settings, is_private, machine_at, meaning, own_name
 
 MOST_FALLBACKS = 0.5
 """If another method had to answer for more than this share of jobs (fallbacks), `doctor` warns."""
@@ -77,9 +79,8 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
-    from ..batch_system import open_scheduler
-
-    scheduler, health = open_scheduler(settings)
+    """Query the batch system and its accounting, and report the answers."""
+    scheduler, health = batch_system.open_scheduler(settings)
     site = None
     try:
         site = scheduler.site()
@@ -95,7 +96,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
     except BatchcastError as error:
         yield failed("batch system", error, "check that the daemon runs and that this machine can reach it")
         # after a failed query, the first scheduler object sends no queries for a while
-        scheduler, health = open_scheduler(settings)
+        scheduler, health = batch_system.open_scheduler(settings)
     yield _queue(scheduler)
     if site is not None:
         yield from ground_findings(scheduler, settings)
@@ -210,8 +211,6 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
-        from .machine_check import machine_finding  # loads compiled code, which the service's page does not need
-
         yield machine_finding(settings, cluster, memory)
     yield from _coverage(reader, cluster, memory, now)
     yield from _learning(memory)
@@ -238,9 +237,7 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
     """Report whether the collector's user sees all jobs. If some jobs are hidden, answers are wrong, although no error
     occurs.
     """
-    from ..batch_system import open_scheduler
-
-    scheduler = open_scheduler(settings)[0]
+    scheduler = batch_system.open_scheduler(settings)[0]
     who = memory.get("collected_by") or own_name()
     try:
         hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
@@ -311,6 +308,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _when(epoch: float | None) -> str:
+    """Return an instant as local date and time."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
@@ -385,3 +383,89 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
     silent = jobs["ended"] >= FEWEST and not jobs["measured"]
     do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?"
     yield judged("memory measured", not (copied or silent), "; ".join(words), do)
+
+
+REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or reports why it cannot"
+SCHEDULES = ("PriorityWeight", "SchedulerParameters", "PriorityType", "PriorityMaxAge", "PriorityDecayHalfLife",
+             "SelectTypeParameters", "PreemptType", "PreemptMode", "AccountingStorageEnforce")  # fmt: skip
+"""Settings in slurm.conf whose names begin like this determine which job starts when."""
+MOST_NAMED = 3
+"""A sentence about nodes, partitions or QOS lists at most this many names."""
+
+
+def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare the machine in use with Slurm's present configuration, by six queries. The finding is `failed` if
+    predictions use an outdated machine.
+    """
+    from ..collector.machine import in_service  # loads compiled code, which the service's page does not need
+
+    path, named = machine_path(settings["store"], cluster), settings["machine"]
+    if named == NO_MACHINE:
+        fact = "machine = none: waits are simulated on a pool of processors, and their bounds are wide"
+        return finding("machine", "warning", fact, "remove the setting: the collector captures the machine")
+    trouble = (memory.get("machine") or {}).get("trouble")
+    if not named and not path.exists():
+        fact = f"not captured{f': {trouble}' if trouble else ' yet'}: waits are simulated on a pool of processors"
+        return finding("machine", "failed" if trouble else "warning", fact, REFRESH)
+    if not named and not os.access(path, os.R_OK):
+        return finding("machine", "ok", f"captured; only the collector's user can read {path}")
+    try:
+        known = machine_at(named, path)
+        now = in_service(batch_system.open_scheduler(settings)[0].machine())
+    except BatchcastError as error:
+        return failed("machine", error, "`batchcast machine capture` shows the details", "warning")
+    assert known is not None
+    if not (changed := differences(in_service(known), now)):
+        same = f"{len(known.node_names())} nodes, {len(known.partitions)} partitions"
+        return finding("machine", "ok", f"{same}, equal to Slurm's present configuration")
+    do = f"remove machine = {named}: then the collector keeps the machine up to date" if named else REFRESH
+    fact = f"{named or path} differs from Slurm's present configuration: {'; '.join(changed[:4])}"
+    return finding("machine", "failed", fact, do)
+
+
+def differences(old: Machine, new: Machine) -> list[str]:
+    """Return sentences about nodes, partitions, QOS, reservations, accounts and settings that differ between two
+    machines.
+
+    Nodes that are down do not count as a difference, because the collector often reads which nodes are down.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
+    ['nodes are new: n3', 'partitions have changed: all', 'PriorityWeightQOS is 9, not 1']
+    """
+    sentences = _of_kind("nodes", _nodes(old), _nodes(new))
+    for kind in ("partitions", "QOS", "reservations"):
+        before, after = ({one.name: one for one in getattr(each, kind.lower())} for each in (old, new))
+        sentences += _of_kind(kind, before, after)
+    if {repr(a) for a in old.associations} != {repr(a) for a in new.associations}:
+        sentences.append("accounts, users or their limits differ")
+    for word in sorted(w for w in {*old.settings, *new.settings} if w.startswith(SCHEDULES)):
+        was, now = (each.settings.get(word, "not set") for each in (old, new))
+        if was != now:
+            sentences.append(f"{word} is {now}, not {was}")
+    return sentences
+
+
+def _nodes(machine: Machine) -> Mapping[str, object]:
+    """Return the properties of each node, by name."""
+    return {
+        name: (g.cpus, g.sockets, g.threads, g.memory_mib, dict(g.gres), g.features, g.weight)
+        for g in machine.nodes
+        for name in g.names
+    }
+
+
+def _of_kind(kind: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """Return sentences that list which names are new, removed or changed."""
+    found = {
+        "are new": [name for name in after if name not in before],
+        "are gone": [name for name in before if name not in after],
+        "have changed": [name for name, one in after.items() if name in before and repr(before[name]) != repr(one)],
+    }
+    return [f"{kind} {what}: {_some(names)}" for what, names in found.items() if names]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -67,6 +67,7 @@ class ServiceMetrics:
             self._renewal = asyncio.create_task(self._renew(settings, log))
 
     async def _renew(self, settings: Settings, log: Log) -> None:
+        """Compute the outcomes of predictions in a child process, and set their gauges."""
         try:
             read = await in_child(partial(outcomes, settings), OUTCOMES_S)
             for name in {one.name for one in read} & set(self._gauges):
@@ -117,6 +118,7 @@ def store_readings(settings: Settings) -> list[Reading] | None:
 
 
 def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Reading]:
+    """Yield gauges about the collector and its queries to daemons."""
     here = {"cluster": cluster}
     for name, key, meaning in (
         ("collector_last_look_seconds", "cycle_at", "seconds since the collector's last cycle"),

@@ -73,10 +73,12 @@ def _days(begin: float, now: float) -> int:
 
 
 def _held(row: Row) -> float:
+    """Return the number of processors of a job: the allocated or, if unknown, the requested processors."""
     return float(row["alloc_procs"] or row["req_procs"] or 0.0)
 
 
 def _median_wait(rows: Sequence[Row]) -> float:
+    """Return the median queue wait of started jobs in seconds."""
     return float(track_record.median(max(row["start_time"] - row["submit_time"], 0.0) for row in rows))
 
 
@@ -116,6 +118,8 @@ def _cell(rows: Sequence[Row], least: int) -> dict[str, Any]:
 
 
 def _by_hour(rows: Sequence[Row], least: int) -> dict[str, Any]:
+    """Return median waits by weekday and time of the submission."""
+
     def when(row: Row) -> tuple[int, int]:
         there = time.localtime(row["submit_time"])
         return there.tm_wday, there.tm_hour // HOURS
@@ -160,8 +164,7 @@ def _waits_now(site: Site) -> Now | None:
         options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(like)}
         try:
             job = request_of(options, site, "")
-            never = never_starts(site, options, job, ask.machine)
-            wait = None if never else ask.wait(job)
+            wait = None if never_starts(site, options, job, ask.machine) else ask.wait(job)
         except BatchcastError:
             return math.nan
         return math.nan if wait is None or wait.grounds == NOTHING else float(wait.point)
@@ -183,6 +186,8 @@ def _gpus(like: Sequence[Row]) -> dict[str, str]:
 
 
 def _by_size(rows: Sequence[Row], least: int, partition: str = "", ask: Now | None = None) -> dict[str, Any]:
+    """Return median waits by processors and time limit and, with `ask`, the likely wait of an equal job now."""
+
     def kind(row: Row) -> tuple[int, int]:
         return class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)
 

@@ -57,6 +57,7 @@ def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
 
 
 def _chances_of(prediction: Prediction, since: float, waited: float = 0.0) -> Chances:
+    """Return the instants for a prediction of a wait or run that began at `since` and has lasted `waited` seconds."""
     likely, early, late = spread_of(prediction, waited)
     return Chances(since + early, since + likely, since + late)
 
@@ -156,6 +157,7 @@ def my_jobs(
 
 
 def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
+    """Return the user's waiting jobs with their answers, and with the earlier answers as a drawing."""
     now = site.now
     rows = site.reader.waiting(site.cluster, track_record.answering_method(site.memory), (), user)[:MOST]
     before: defaultdict[int, list[tuple[float, float, float]]] = defaultdict(list)
@@ -228,6 +230,7 @@ def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str,
 
 
 def _likely(one: Mapping[str, Any]) -> float:
+    """Return the likely start of a waiting job, to sort by; infinity if it is unknown."""
     start = one["chances"].by_50
     return start if math.isfinite(start) else math.inf
 
@@ -239,6 +242,7 @@ def _capped(row: Row, end: Chances) -> Chances:
 
 
 def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
+    """Return one running job for the page, with its bar."""
     limit = time_limit(row)
     last = row["start_time"] + limit
     return {
@@ -258,6 +262,7 @@ def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
 
 
 def _limit_used(rows: Packed) -> float:
+    """Return the share of the requested core-hours that jobs with a time limit used; NaN without such jobs."""
     limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
     asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
     ran = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited)
@@ -276,8 +281,7 @@ def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
     script = form.get("script", "")
     if len(script) > MOST_CHARACTERS:
         raise UsageError(f"a script of {len(script)} characters (accepted: up to {MOST_CHARACTERS})")
-    options = parse_script(script)
-    return options | {name: form[name].strip() for name in FIELDS if form.get(name, "").strip()}
+    return parse_script(script) | {name: form[name].strip() for name in FIELDS if form.get(name, "").strip()}
 
 
 def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import cache, partial
@@ -20,6 +21,8 @@ from starlette.staticfiles import StaticFiles
 from ...errors import BatchcastError, NoAnswer, UsageError
 from ...predict.protocol import method_name
 from ..answers.disclosure import Viewer
+from ..http.api import status_of
+from ..http.work_queue import while_asked
 from ..settings import Settings
 from .jobs import FIELDS, MOST_CHARACTERS, my_jobs, options_of_form, options_of_job, try_script
 from .texts import LANGUAGES, Language, capitalized, choose_language, language_of, span
@@ -35,8 +38,8 @@ def routes() -> list[BaseRoute]:
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
     vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
     return [
-        Route("/", _mine, methods=["GET"]),
-        Route("/jobs", _jobs, methods=["GET"]),
+        Route("/", partial(_my_jobs, name="mine.html.j2"), methods=["GET"]),
+        Route("/jobs", partial(_my_jobs, name="jobs.html.j2"), methods=["GET"]),
         Route("/jobs/stream", _stream, methods=["GET"]),
         Route("/script", script, methods=["GET", "POST"]),
         *(Route(f"/{name}", partial(_cached, name=name), methods=["GET"]) for name in _FIGURES),
@@ -47,6 +50,7 @@ def routes() -> list[BaseRoute]:
 
 @cache
 def _templates() -> Any:
+    """Return the environment of the page templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -79,51 +83,45 @@ def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str
     """Return the text of a rendered template."""
     environment = _templates().overlay()
     environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
-    service = request.state.service
-    viewer: Viewer = service.viewer(request)
+    viewer: Viewer = request.state.viewer
     shown = {
         "w": spoken, "span": span, "named": method_name, "begun": capitalized, "clock": spoken.clock, "views": VIEWS,
         "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": viewer.name or "",
-        "plans": service.settings["plan"] not in ("off", "advise"),
+        "plans": request.state.service.settings["plan"] not in ("off", "advise"),
     }  # fmt: skip
     return str(environment.get_template(name).render({**shown, **values}))
 
 
 async def page(request: Request, name: str, data: Coroutine[Any, Any, dict[str, Any]]) -> Response:
     """Return a page with its data. An error is shown on the page, with a hint on what to try next."""
-    service = request.state.service
     try:
-        return render(request, name, **await service.while_asked(request, data))
+        return render(request, name, **await while_asked(request, data))
     except BatchcastError as error:
-        status = 200 if isinstance(error, NoAnswer) else service.status_of(error)
         title = dict(VIEWS).get(request.url.path.strip("/"), "My jobs")
-        return render(request, "wrong.html.j2", status, error=error, title=title)
+        return render(request, "wrong.html.j2", _page_status(error), error=error, title=title)
 
 
-def _data(request: Request, viewer: Viewer) -> Callable[[], dict[str, Any]]:
-    service, user = request.state.service, request.query_params.get("user") or viewer.name
+def _page_status(error: BatchcastError) -> int:
+    """Return the HTTP status of a page that shows an error. A page without data is a complete page."""
+    return 200 if isinstance(error, NoAnswer) else status_of(error)
+
+
+def _data(request: Request) -> Callable[[], dict[str, Any]]:
+    """Return a function that computes the data of the page *My jobs*."""
+    service, viewer = request.state.service, request.state.viewer
+    user = request.query_params.get("user") or viewer.name
     if user is None:
         raise UsageError("whose jobs?", hint="?user=NAME")
     return lambda: my_jobs(service.settings, user, viewer, time.time(), service.queue_cache.records())
 
 
-async def _mine(request: Request) -> Response:
-    viewer = request.state.service.viewer(request)
-    if viewer.name is None and not request.query_params.get("user"):
+async def _my_jobs(request: Request, name: str) -> Response:
+    """Return the page *My jobs* (`mine.html.j2`), or only the part of the page that changes (`jobs.html.j2`)."""
+    if name == "mine.html.j2" and not (request.state.viewer.name or request.query_params.get("user")):
         return render(request, "who.html.j2")
-    return await _page_of_jobs(request, "mine.html.j2", viewer)
-
-
-async def _jobs(request: Request) -> Response:
-    """Return only the part of the page *My jobs* that changes."""
-    return await _page_of_jobs(request, "jobs.html.j2", request.state.service.viewer(request))
-
-
-async def _page_of_jobs(request: Request, name: str, viewer: Viewer) -> Response:
-    service, ask = request.state.service, _data(request, viewer)
-    return await page(request, name, service.queues.quick.run(service.asker(request), ask))
+    return await page(request, name, request.state.service.queues.quick.run(request.state.asker, _data(request)))
 
 
 async def _stream(request: Request) -> Response:
@@ -131,7 +129,7 @@ async def _stream(request: Request) -> Response:
     change.
     """
     service = request.state.service
-    ask, asker = _data(request, service.viewer(request)), service.asker(request)
+    ask, asker = _data(request), request.state.asker
     if service.streams[asker.counted] >= STREAMS_EACH:
         raise UsageError(f"{STREAMS_EACH} pages with live updates of one user are already open", hint="close some")
     await service.queues.quick.run(asker, ask)  # a viewer who must be refused is refused here, before the stream begins
@@ -169,22 +167,20 @@ CACHED_S = 120.0
 
 async def script(request: Request) -> Response:
     """Show the page *Try a script*: the form, and below it the answer if the form is filled in."""
-    service = request.state.service
-    viewer: Viewer = service.viewer(request)
-    form = await _form(request)
+    service, form = request.state.service, await _form(request)
     shown: dict[str, Any] = {"form": form, "fields": FIELDS, "answer": None, "error": None, "most": MOST_CHARACTERS}
     job, status = request.query_params.get("job"), 200
     if job or any(value.strip() for value in form.values()):
         try:
-            work = partial(_tried, service.settings, form, job, viewer)
-            shown |= await service.while_asked(request, service.queues.heavy.run(service.asker(request), work))
+            work = partial(_tried, service.settings, form, job, request.state.viewer)
+            shown |= await while_asked(request, service.queues.heavy.run(request.state.asker, work))
         except BatchcastError as error:
-            shown["error"] = error
-            status = 200 if isinstance(error, NoAnswer) else service.status_of(error)
+            shown["error"], status = error, _page_status(error)
     return render(request, "script.html.j2", status, **shown)
 
 
 def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Viewer) -> dict[str, Any]:
+    """Return the data of the page *Try a script*, and the script that the answer is about."""
     options = options_of_job(settings, job, viewer) if job else options_of_form(form)
     if not options:
         raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
@@ -222,20 +218,15 @@ async def _cached(request: Request, name: str) -> Response:
     """Return a page that needs much history. The page is computed at most once in two minutes, for all readers with the
     same rights.
     """
-    service = request.state.service
-    viewer: Viewer = service.viewer(request)
-    key = (name, "all" if viewer.sees_all else "several")
-    at, data = service.page_cache.get(key, (-1e300, None))
-    template = f"{name}.html.j2"
-    if data is not None and time.monotonic() - at < CACHED_S:
-        return render(request, template, **data)
+    service, sees_all = request.state.service, request.state.viewer.sees_all
 
-    work = resolve_name(f"batchcast.service.{_FIGURES[name]}")
-    ask = partial(work, service.settings, Viewer(None, sees_all=viewer.sees_all), time.time())
+    async def figures() -> dict[str, Any]:
+        at, data = service.page_cache.get((name, sees_all), (-math.inf, {}))
+        if time.monotonic() - at >= CACHED_S:
+            work = resolve_name(f"batchcast.service.{_FIGURES[name]}")
+            ask = partial(work, service.settings, Viewer(None, sees_all=sees_all), time.time())
+            data = await service.queues.heavy.run(request.state.asker, ask)
+            service.page_cache[name, sees_all] = time.monotonic(), data
+        return dict(data)
 
-    async def fresh() -> dict[str, Any]:
-        given: dict[str, Any] = await service.queues.heavy.run(service.asker(request), ask)
-        service.page_cache[key] = (time.monotonic(), given)
-        return given
-
-    return await page(request, template, fresh())
+    return await page(request, f"{name}.html.j2", figures())

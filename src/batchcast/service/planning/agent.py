@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning agent in the collector. The agent reads the queue, decides, records each change, changes limits, and
-verifies by reading the jobs again.
+verifies by reading the jobs again. It also writes comments on jobs: the token of a planned limit or, with
+`plan = "advise"`, the predicted start.
 
 A cycle reads the store once, at its start (`_read`). A cycle writes to the store before its calls to slurmctld
 (`_write_before`) and after them (`_write_after`). After the limits, the same cycle sets the queue order (`order`).
@@ -8,99 +9,189 @@ A cycle reads the store once, at its start (`_read`). A cycle writes to the stor
 The sequence of record, change and verification is safe against crashes: an entry is on disk before slurmctld is asked
 to change the limit. If the process is killed in between, the next cycle sees which of the entry's two limits the job
 has.
+
+An administrator writes the field AdminComment. An operator may only write the field Comment, which belongs to the user,
+so other text in it is preserved. No decision depends on comments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...errors import BatchcastError, UsageError
 from ...formats.slurm.plannable import Plannable
-from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, verdict
-from ...planning.record import GIVEN_BACK, CycleOutcome, Entry, How, Owner, Quiet, State, Terms, owner_of, start_list
-from ...planning.update import at_once, chunks, is_done, is_same, stale, targets
+from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, token_text, verdict
+from ...planning.record import GIVEN_BACK, CycleOutcome, Entry, How, Owner, Quiet, State, Terms, opted_in, owner_of
+from ...planning.record import start_list as list_text
+from ...planning.update import (
+    TOGETHER,
+    Field,
+    Start,
+    Update,
+    at_once,
+    chunks,
+    comments,
+    is_done,
+    is_same,
+    stale,
+    targets,
+)
 from ...slurm import limits
+from ...slurm.client import Slurm
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
+from ...store.reader import Reader
 from ...trace.whole_file import whole_file
-from ..settings import Settings
+from ..answers.latest import latest_start
+from ..answers.start import start_answer
+from ..answers.track_record import answering_method
+from ..settings import Settings, own_name
 from . import terms as planning_terms
-from .comments import Adviser, CommentWriter
 from .order import Orderer
 from .terms import LIMITS, ORDERS, Stored, Submissions, read_stored
-
-
-@dataclass(slots=True)
-class StartList:
-    """Writes the list of planned jobs to the file `place`, which the script `batchcast-start` reads when a job starts.
-    If `place` is empty, no file is written.
-    """
-
-    place: str
-    _last: str | None = None
-
-    def write(self, entries: Iterable[Entry]) -> str:
-        """Write the list if it has changed; return the error, if any.
-
-        Every user can read the file, because slurmctld's user must be able to. The file contains only job ids and
-        limits.
-        """
-        text = start_list(entries) if self.place else ""
-        if not self.place or text == self._last:
-            return ""
-        try:
-            with whole_file(Path(self.place)) as part:
-                part.write_text(text, encoding="ascii")
-                part.chmod(0o644)
-        except OSError as error:
-            self._last = None
-            return f"plan_list {self.place}: {error.strerror}: only cycles of the collector restore limits"
-        self._last = text
-        return ""
-
 
 HOUR = 3600.0
 STORE_PAUSE_S = 600.0
 """After a failed write to the store, no planned limits are applied for this many seconds."""
 Change = tuple[Entry, float, float, str]
+Changes = Sequence[Change]
 NO_VALUES: Mapping[str, Any] = {}
+MOST_CLEARED = 20
+"""Largest number of outdated comments that are removed per cycle, because each needs one call to slurmctld."""
+COMMENT_FIELD = "plan_advised"
+"""The stored value with this name is the field (Comment or AdminComment) in which batchcast has written comments."""
+MOST_WRITTEN = 10
+"""Largest number of comments that are written per cycle, because each needs one call to slurmctld."""
+
+
+def _is_administrator(transport: Transport) -> bool:
+    """Return whether this user may write AdminComment, which only root and administrators may. If slurmdbd does not
+    answer, the result is False, because limits are more important and need no comment.
+    """
+    who = own_name()
+    try:
+        return who == "root" or Slurm(transport).admin_level(who).lower() == "administrator"
+    except BatchcastError:
+        return False
 
 
 @dataclass(slots=True)
-class Planner:
-    """Plans the jobs of one cluster. `alarm` has the reason why planning is stopped, and until when."""
+class Comments:
+    """Sends updates of jobs to slurmctld, with a comment if slurmctld accepts it, and writes predicted starts in the
+    comments of waiting jobs.
+    """
 
     transport: Transport
     store: Store
     settings: Settings
-    alarm: tuple[str, float] = ("", -math.inf)
-    comments: CommentWriter = field(init=False)
-    adviser: Adviser = field(init=False)
-    orderer: Orderer = field(init=False)
-    submissions: Submissions = field(init=False)
-    start_list: StartList = field(init=False)
-    _refused: dict[tuple[str, float], float] = field(default_factory=dict)
-    _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
-    _judged_at: float = -math.inf
-    _cycle_at: float = math.nan
-    _record: dict[str, Entry] = field(default_factory=dict)
-    _owed: list[Change] = field(default_factory=list)
-    _failures: int = 0
-    _quiet: Quiet = field(default_factory=Quiet)
-    _over_time: Mapping[str, float] = field(default_factory=dict)
+    _may: bool = False
+    _asked_at: float = -math.inf
 
-    def __post_init__(self) -> None:
-        self.comments = CommentWriter(self.transport)
-        self.adviser = Adviser(self.transport, self.store, self.settings)
-        self.submissions = Submissions(self.transport)
-        self.orderer = Orderer(self.transport, self.store, self.settings)
-        self.start_list = StartList(self.settings["plan_list"])
+    def may_write(self) -> bool:
+        """Return whether this user may write AdminComment. The right is checked once an hour."""
+        now = self.transport.now()
+        if not 0 <= now - self._asked_at < HOUR:
+            self._asked_at, self._may = now, _is_administrator(self.transport)
+        return self._may
+
+    def send(self, target: str, update: Update) -> str:
+        """Send an update to slurmctld. If slurmctld refuses the comment, send the update without the comment. Return
+        the error message.
+        """
+        complaint = limits.update(self.transport, target, update.words)
+        bare = update._replace(admin_comment=None)
+        if complaint and update.admin_comment is not None and bare.words:
+            if not (again := limits.update(self.transport, target, bare.words)):
+                self._may, self._asked_at = False, self.transport.now()
+            return again
+        return complaint
+
+    def clear(self, left: Sequence[tuple[Plannable, str]]) -> list[str]:
+        """Remove some outdated tokens from comments; return error messages."""
+        by_comment: dict[str, dict[str, None]] = defaultdict(dict)
+        for job, comment in left:
+            by_comment[comment][job.raw_id if job.waits and job.raw_id == job.base else job.job_id] = None
+        some = ((",".join(list(ids)[:TOGETHER]), comment) for comment, ids in by_comment.items())
+        said = (
+            limits.update(self.transport, ids, (f"admincomment={text}",)) for ids, text in islice(some, MOST_CLEARED)
+        )
+        return [f"clearing a comment: {complaint}" for complaint in said if complaint]
+
+    def advise(self, cluster: str, values: Mapping[str, Any]) -> tuple[int, list[str]]:
+        """Read the queue and write predicted starts in comments; return the number of changes and the errors.
+
+        `values` are the stored values of the cluster. If `plan` is not "advise", the comments are removed, and
+        afterwards no queries are sent.
+        """
+        stop = "off" if self.settings["plan"] != "advise" or values.get(planned.SWITCH) else ""
+        written = values.get(COMMENT_FIELD)
+        if stop and not written:
+            return 0, []
+        mine: Field = "admin_comment" if _is_administrator(self.transport) else "comment"
+        field: Field = written if stop and written in ("admin_comment", "comment") else mine
+        if not stop and written != field:
+            self._remember(cluster, field)
+        look = limits.look(self.transport)
+        terms = opted_in(self.settings, look.asked_at, stop)
+        wanted = comments(look.jobs, {} if stop else self._starts(cluster, look.asked_at), terms, field)
+        done, problems = self._write(wanted[: 10 * MOST_WRITTEN if stop else MOST_WRITTEN], field)
+        left = limits.look(self.transport) if done else look
+        if stop and not any(token_text(str(getattr(job, field))) for job in left.jobs if not job.finished):
+            self._remember(cluster, None)
+        return done, problems
+
+    def _remember(self, cluster: str, field: Field | None) -> None:
+        """Store the field in which batchcast writes comments; None if batchcast has removed its comments."""
+        with self.store.begin() as connection:
+            clock_jobs.write_meta(connection, cluster, **{COMMENT_FIELD: field})
+
+    def _starts(self, cluster: str, now: float) -> dict[str, Start]:
+        """Return the start times that `batchcast start` gives for every waiting job."""
+        with Reader(self.store.url) as reader:
+            memory = reader.memory(cluster)
+            rows = reader.waiting(cluster, answering_method(memory))
+        answers = (start_answer(row, now, latest=latest_start(row, memory, now)) for row in rows)
+        return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
+
+    def _write(self, wanted: Sequence[tuple[Plannable, str]], field: Field) -> tuple[int, list[str]]:
+        """Write comments on the jobs that have not changed since the queue was read. Waiting tasks of an array share a
+        comment.
+        """
+        if not wanted:
+            return 0, []
+        again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}
+        same = [(job, text) for job, text in wanted if _is_unchanged(again.get(job.job_id), job, field)]
+        texts = {job.job_id if "_" not in job.job_id or not job.waits else job.raw_id: text for job, text in same}
+        word = field.replace("_", "")
+        said = {name: limits.update(self.transport, name, (f"{word}={text}",)) for name, text in texts.items()}
+        problems = [f"the comment of {name}: {complaint}" for name, complaint in said.items() if complaint]
+        return len(said) - len(problems), problems
+
+
+class Planner:
+    """Plans the jobs of one cluster. `alarm` has the reason why planning is stopped, and until when."""
+
+    def __init__(self, transport: Transport, store: Store, settings: Settings) -> None:
+        self.transport, self.store, self.settings = transport, store, settings
+        self.alarm = "", -math.inf
+        self.comments, self.orderer = Comments(transport, store, settings), Orderer(transport, store, settings)
+        self.submissions = Submissions(transport)
+        self._refused: dict[tuple[str, float], float] = {}
+        self._walls: planning_terms.Walls = ({}, [])
+        self._walls_at, self._judged_at, self._cycle_at = -math.inf, -math.inf, math.nan
+        self._record: dict[str, Entry] = {}
+        self._owed: list[Change] = []
+        self._failures, self._quiet = 0, Quiet()
+        self._over_time: Mapping[str, float] = {}
+        self._listed: str | None = None
 
     def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> CycleOutcome:
         """Set limits, queue order and comments. If `stop` gives a reason not to plan, all planned limits are restored.
@@ -119,9 +210,10 @@ class Planner:
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
             self.orderer.cycle(cluster, stored, done, stop or alarm, booted)
         if self.settings["plan"] == "order":
-            self._write_after(cluster, done, values=self._watch(began, stored, done))
+            with self._may_fail(done):
+                self._write_before(cluster, (), self._watch(began, stored, done))
         with self._may_fail(done):
-            done.commented, problems = self.adviser.cycle(cluster, stored.values)
+            done.commented, problems = self.comments.advise(cluster, stored.values)
             done.problems += problems
         return done
 
@@ -168,7 +260,7 @@ class Planner:
         if stop and self._quiet.holds(booted):
             if self._quiet.is_settled(began):
                 over = [(entry._replace(at=began), "planning is off") for entry in record.values()]
-                self._write_after(cluster, done, over=over)
+                self._write_after(cluster, done, (), (), over)
             return
         look, terms = self._look(stop)
         values = {} if self.settings["plan"] == "order" else self._watch(began, stored, done)
@@ -227,13 +319,12 @@ class Planner:
     def _look(self, stop: str) -> tuple[limits.Look, Terms]:
         """Read the partitions and then the jobs. If OverTimeLimit is lowered in between, the next cycle sees it."""
         ground = limits.ground(self.transport, self.transport.now())
-        at, walls, counted = self._walls
         enforces = bool(ground.enforced & {"limits", "safe"})
-        if enforces and not stop and not 0 <= self.transport.now() - at < HOUR:
-            self._walls = self.transport.now(), *limits.walls(self.transport)
-            _, walls, counted = self._walls
+        if enforces and not stop and not 0 <= self.transport.now() - self._walls_at < HOUR:
+            self._walls_at, self._walls = self.transport.now(), limits.walls(self.transport)
         look = limits.look(self.transport)
-        terms = planning_terms.terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        accounting = self._walls if enforces else ({}, self._walls[1])
+        terms = planning_terms.terms_of(self.settings, ground, accounting, look.asked_at, stop)
         return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, began: float, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
@@ -352,14 +443,28 @@ class Planner:
     # -- writing ------------------------------------------------------------------------------------------------
 
     def _list(self, record: Mapping[str, Entry], done: CycleOutcome) -> None:
-        """Write the list for the script that runs when a job starts: jobs that have a planned limit or are about to get
-        one.
+        """Write the list of the jobs that have a planned limit or are about to get one, if the list has changed and the
+        setting `plan_list` names its file. The script `batchcast-start` reads the list when a job starts.
+
+        Every user can read the file, because slurmctld's user must be able to. The file contains only job ids and
+        limits.
         """
-        if complaint := self.start_list.write(record.values()):
-            done.problems.append(complaint)
+        place = self.settings["plan_list"]
+        text = list_text(record.values()) if place else None
+        if text is None or text == self._listed:
+            return
+        try:
+            with whole_file(Path(place)) as part:
+                part.write_text(text, encoding="ascii")
+                part.chmod(0o644)
+            self._listed = text
+        except OSError as error:
+            self._listed = None
+            why = f"{error.strerror}: only cycles of the collector restore limits"
+            done.problems.append(f"plan_list {place}: {why}")
 
     def _write_before(
-        self, cluster: str, changes: Sequence[Change], values: Mapping[str, Any] = NO_VALUES, unless_off: bool = False
+        self, cluster: str, changes: Changes, values: Mapping[str, Any] = NO_VALUES, unless_off: bool = False
     ) -> bool:
         """Record the changes before the calls that make them. If `unless_off` is set and an operator has switched
         planning off since the cycle began, write no record and return False.
@@ -374,25 +479,18 @@ class Planner:
         return True
 
     def _write_after(
-        self,
-        cluster: str,
-        done: CycleOutcome,
-        notes: Sequence[Change] = (),
-        refused: Sequence[Change] = (),
-        over: Sequence[tuple[Entry, str]] = (),
-        values: Mapping[str, Any] = NO_VALUES,
+        self, cluster: str, done: CycleOutcome, notes: Changes, refused: Changes, over: Sequence[tuple[Entry, str]]
     ) -> None:
         """Record the results of the calls, and delete the entries of jobs that need no planning any more, with the
         reasons.
         """
-        if not (notes or refused or over or values):
+        if not (notes or refused or over):
             return
         try:
             with self.store.begin() as connection:
                 planned.write(connection, cluster, notes)
                 planned.refuse(connection, cluster, refused)
                 planned.forget(connection, cluster, over)
-                clock_jobs.write_meta(connection, cluster, **values)
         except BatchcastError as error:
             self._owed += notes
             done.problems.append(f"the record of planning: {error.message}")
@@ -427,4 +525,10 @@ def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Te
 
 
 def _change(action: Action, before: float, after: float) -> Change:
+    """Return the change that an action makes, for the audit log."""
     return action.entry, before, after, action.why
+
+
+def _is_unchanged(now: Plannable | None, then: Plannable, field: Field) -> bool:
+    """Return whether a job still waits or runs as before, and has the same comment."""
+    return now is not None and now.waits == then.waits and getattr(now, field) == getattr(then, field)

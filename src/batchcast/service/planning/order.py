@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,21 +72,17 @@ Call = tuple[int, list[Group]]
 """One call to slurmctld: a SiteFactor, and the records that get it."""
 
 
-@dataclass(slots=True)
 class Orderer:
     """Sets the order of one cluster's queue."""
 
-    transport: Transport
-    store: Store
-    settings: Settings
-    _not_before: float = -math.inf
-    _finder: AgeFinder = field(default_factory=lambda: AgeFinder(math.nan))
-    _settled: dict[str, float] = field(default_factory=dict)
-    _overrun: frozenset[str] = frozenset()
-    _overrun_due: float = -math.inf
-    _ended: dict[str, set[tuple[Hashable, ...]]] = field(default_factory=dict)
-    _by_limit: dict[str, str] = field(default_factory=dict)
-    _quiet: Quiet = field(default_factory=Quiet)
+    def __init__(self, transport: Transport, store: Store, settings: Settings) -> None:
+        self.transport, self.store, self.settings = transport, store, settings
+        self._finder, self._quiet = AgeFinder(math.nan), Quiet()
+        self._not_before = self._overrun_due = -math.inf
+        self._overrun: frozenset[str] = frozenset()
+        self._ended: dict[str, set[tuple[Hashable, ...]]] = {}
+        self._settled: dict[str, float] = {}
+        self._by_limit: dict[str, str] = {}
 
     def cycle(self, cluster: str, stored: Stored, done: CycleOutcome, stop: str, booted: float) -> None:
         """Read the queue and set SiteFactors, and count the changes in `done`. If `stop` gives a reason not to plan,
@@ -99,7 +95,6 @@ class Orderer:
         record = dict(stored.order)
         if stored.off or (not stop and self.settings["plan"] not in ORDERS):
             stop = "off"
-        forecasts = {} if stop else stored.forecasts
         if stop and not record:
             return
         if stop and self._quiet.holds(booted):
@@ -108,7 +103,7 @@ class Orderer:
                 self._write(cluster, {}, [], now)
             return
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
-        if not stop and not forecasts and self.settings["plan_order_by"] == "prediction":
+        if not stop and not stored.forecasts and self.settings["plan_order_by"] == "prediction":
             stop = f"there is no forecast by {planned_by(self.settings)} of any waiting job"
         if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
@@ -118,7 +113,7 @@ class Orderer:
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
         self._settle(groups, record, look.asked_at)
-        wanted = self._decide(groups, record, forecasts, _processors(stored), look.asked_at) if not stop else {}
+        wanted = self._decide(groups, record, stored, look.asked_at) if not stop else {}
         changes = self._changes(groups, record, wanted)
         if stop:
             changes += self._hidden(look.jobs, groups, record)
@@ -148,8 +143,7 @@ class Orderer:
             self.learn(connection, cluster, stored.forecasts)
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, "")
-        order = stored.order or {}
-        wanted = self._decide(groups, order, stored.forecasts, _processors(stored), look.asked_at)
+        wanted = self._decide(groups, stored.order or {}, stored, look.asked_at)
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
@@ -198,12 +192,7 @@ class Orderer:
         return {i: Group(tuple(some), seen[i], may(some)) for i, some in tasks.items() if i in seen}
 
     def _decide(
-        self,
-        groups: Mapping[str, Group],
-        record: Mapping[str, Standing],
-        forecasts: Mapping[tuple[str, float], Mapping[str, Any]],
-        procs: float,
-        now: float,
+        self, groups: Mapping[str, Group], record: Mapping[str, Standing], stored: Stored, now: float
     ) -> dict[str, int]:
         """Return the factor of each record that may be ordered, as `planning.order.decide_order` decides."""
         names = [i for i, group in groups.items() if group.may]
@@ -217,7 +206,7 @@ class Orderer:
             who = one.account, one.user if within == "user" else "", one.qos, tuple(sorted(one.partitions))
             number = party.setdefault(who, len(party))
             for job in group.tasks:
-                said = forecasts.get((job.job_id, job.submit_time))
+                said = stored.forecasts.get((job.job_id, job.submit_time))
                 ids.append(job.job_id)
                 if said is not None and (why := self._why_by_limit(said)):
                     said, self._by_limit[name] = None, why
@@ -231,7 +220,7 @@ class Orderer:
         queue = Queue(*(np.array(column) for column in zip(*columns)))
         age = self.settings["plan_age_s"]
         if not age:
-            self._finder.processors = procs
+            self._finder.processors = float(stored.values.get("total_procs") or math.nan)
             age = self._finder.look(ids, queue.arrival, queue.forecast * queue.size, now)
         order = decide_order(queue, replace(rule, age=age), now)
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
@@ -314,17 +303,8 @@ class Orderer:
                 refused |= {g.first.raw_id: complaint for g in some}
                 if "denied" in complaint.lower():
                     self._not_before = at + PAUSE_S
-        self._read_back(cluster, changes, record, refused, done)
-
-    def _read_back(
-        self,
-        cluster: str,
-        changes: Sequence[tuple[Group, int]],
-        record: dict[str, Standing],
-        refused: Mapping[str, str],
-        done: CycleOutcome,
-    ) -> None:
-        shown, steps = limits.priorities(self.transport), []
+        shown = limits.priorities(self.transport)
+        steps = []
         for group, factor in changes:
             name = group.first.raw_id
             holds = shown[name].factor if name in shown else None if name in refused else factor
@@ -367,12 +347,8 @@ def extremes(factors: Mapping[str, int]) -> str:
     return f"the lowest factor would be {factors[low]:+d}, of job {low}; the highest {factors[high]:+d}, of job {high}"
 
 
-def _processors(stored: Stored) -> float:
-    """Return the number of processors of the cluster; NaN if it is unknown."""
-    return float(stored.values.get("total_procs") or math.nan)
-
-
 def _is_ours(seen: Priority, standing: Standing | None) -> bool:
+    """Return whether batchcast has set the present factor of a job record."""
     return standing is not None and seen.factor in (standing.factor, standing.before)
 
 

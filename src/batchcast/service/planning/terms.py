@@ -37,15 +37,13 @@ TOO_SHORT = "it would probably end before a cycle of the collector restores its 
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
 
 
-def terms_of(
-    settings: Settings,
-    ground: Ground,
-    walls: Mapping[tuple[str, ...], float],
-    counted: Sequence[str],
-    now: float,
-    stop: str,
-) -> Terms:
-    """Return the terms of planning for one cycle: settings, and limits of the site."""
+Walls = tuple[Mapping[tuple[str, ...], float], Sequence[str]]
+"""The limits of accounting, as `slurm.limits.walls` returns them: largest time limits, and limits on minutes."""
+
+
+def terms_of(settings: Settings, ground: Ground, accounting: Walls, now: float, stop: str) -> Terms:
+    """Return the terms of planning for one cycle: settings, and limits of the site and of its accounting."""
+    walls, counted = accounting
     late = 3 * settings["interval_s"]
     return opted_in(settings, now, stop or why_site_refused(settings, ground, counted))._replace(
         over_time=ground.over_time,

@@ -59,8 +59,8 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
     """Return the present terms of the site, which the replay assumes for the past week. Outages are ignored."""
     now = transport.now()
     ground = limits.ground(transport, now)
-    walls, counted = limits.walls(transport) if ground.enforced & {"limits", "safe"} else ({}, [])
-    return terms_of(settings, ground, walls, counted, now, "")._replace(next_outage=math.inf)
+    accounting = limits.walls(transport) if ground.enforced & {"limits", "safe"} else ({}, [])
+    return terms_of(settings, ground, accounting, now, "")._replace(next_outage=math.inf)
 
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
@@ -94,6 +94,7 @@ def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
 
 
 def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> tuple[float, str]:
+    """Return the planned limit of a finished job in seconds (NaN: not planned), and the reason."""
     if row is None:
         return math.nan, "it is not in the store"
     limit = math.inf if row["req_time"] is None else float(row["req_time"])

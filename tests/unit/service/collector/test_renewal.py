@@ -12,7 +12,7 @@ from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.clock import Renewal, as_at_submission
+from batchcast.service.collector.clock import as_at_submission
 from batchcast.service.page.jobs import of_forecast
 from batchcast.service.settings import Settings, load
 from batchcast.store.reader import Reader
@@ -78,8 +78,7 @@ def test_a_predictor_that_fails_leaves_the_time_of_the_clock_at_its_last_event(
     step(script, collector, 1000.0, *(1000.0 + 60 * k for k in range(1, 10)))
     stored = collector._clock
     assert stored is not None
-    clock = stored._clock
-    assert clock is not None
+    clock = stored.clock
     before = clock.state.now
 
     def fail(state: Any) -> None:
@@ -90,7 +89,7 @@ def test_a_predictor_that_fails_leaves_the_time_of_the_clock_at_its_last_event(
         if hasattr(predictor, "of_waiting"):
             monkeypatch.setattr(type(predictor), "of_waiting", lambda self, state: fail(state))
     with collector.store.begin() as connection, pytest.raises(RuntimeError):
-        Renewal().renew(connection, "c", clock, before + 60.0, script.time)
+        stored.renew(connection, before + 60.0, 0.0)  # a time before the last renewal, so that one is due
     assert clock.state.now == before
 
 

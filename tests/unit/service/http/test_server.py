@@ -192,14 +192,14 @@ def test_the_short_way_says_what_the_usual_way_says(
     made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short: list[str] = []
-    answer = app._FromMemory._reply
+    answer = app._Frame._reply_from_memory
 
     def noted(self: Any, scope: Any, endpoint: Any) -> Any:
         if replied := answer(self, scope, endpoint):
             short.append(scope["path"])
         return replied
 
-    monkeypatch.setattr(app._FromMemory, "_reply", noted)
+    monkeypatch.setattr(app._Frame, "_reply_from_memory", noted)
     own_header = {"X-Own": "1"}  # with this header, the service does not use the fast path
     log: list[str] = []
     with service.Server(made(False), str(tmp_path / "api.sock"), log.append) as server:

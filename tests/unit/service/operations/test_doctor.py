@@ -12,10 +12,11 @@ import pytest
 from batchcast.formats.sighting import Sighting
 from batchcast.machines.machine import homogeneous
 from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service import batch_system
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration, calibration_verdicts
 from batchcast.service.answers.disclosure import Viewer, open_site
-from batchcast.service.operations import doctor, machine_check
+from batchcast.service.operations import doctor
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -233,8 +234,8 @@ def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
     if kept:
         machine_path(path, "c").write_text(toml_of(homogeneous(kept, 4)))
     now = SimpleNamespace(machine=lambda: homogeneous(3, 4))
-    monkeypatch.setattr(machine_check, "open_scheduler", lambda _: (now, dict))
-    found = machine_check.machine_finding(load({"store": path, "machine": named}, {}), "c", {})
+    monkeypatch.setattr(batch_system, "open_scheduler", lambda _: (now, dict))
+    found = doctor.machine_finding(load({"store": path, "machine": named}, {}), "c", {})
     assert (found["state"], said in found["found"]) == (state, True)
 
 

@@ -17,7 +17,7 @@ from tests.scripted_slurm import START, Job, Site
 from batchcast.planning.decide import PLANNED_BY_ANOTHER
 from batchcast.planning.record import State
 from batchcast.predict.protocol import Grounds, Prediction
-from batchcast.service.planning import comments
+from batchcast.service.planning import agent
 from batchcast.service.planning.terms import TOO_SHORT
 from batchcast.store import clock_jobs, planned
 from batchcast.store.database import Connection
@@ -43,7 +43,7 @@ def test_a_job_is_planned_and_has_its_limit_back_as_soon_as_it_runs(tmp_path: Pa
 
 @pytest.fixture(autouse=True)
 def _an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "own_name", lambda: "batchcast")
+    monkeypatch.setattr(agent, "own_name", lambda: "batchcast")
 
 
 def test_by_time_min_slurm_lowers_the_limit_and_the_job_has_its_own_back(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_an_administrator_writes_a_token_beside_what_others_wrote_and_takes_it_a
 
 
 def test_a_comment_that_is_refused_costs_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "own_name", lambda: "root")  # but slurmctld gives this user fewer rights
+    monkeypatch.setattr(agent, "own_name", lambda: "root")  # but slurmctld gives this user fewer rights
     site = Site(tmp_path, Job("1"))
     assert site.cycle() == (1, 0, 1)
     assert site.slurm.jobs["1"].limit == 60
