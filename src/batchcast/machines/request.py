@@ -206,33 +206,27 @@ class RequestDetails(NamedTuple):
         is_task = "_" in str(job_id)
         if not said and not is_task:
             return request
-        more: dict[str, Any] = {}
-        if features := features_of(_said(said, "constraint"), self.features):
-            more["features"] = features
-        typed = self.gpus.get(f"gpu:{_said(said, 'gpu_type')}")
-        if typed and "gpu" in request.gres:
-            more["gres"] = {typed: request.gres["gpu"]}
-        if _amount(said, "exclusive") > 0:
-            more["exclusive"] = True
-            if request.mem_per_cpu == request.mem_per_cpu:  # the memory request per node stays the same
-                memory = request.mem_per_cpu * request.cpus / request.min_nodes
-                more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
-        if (nice := _amount(said, "nice")) > 0:
-            more["nice"] = int(nice)
+        typed, text = self.gpus.get(f"gpu:{_said(said, 'gpu_type')}"), _said(said, "dependency")
+        depends, singleton = depends_of(text, keys, request.key) if text else ((), False)
+        given: dict[str, Any] = {
+            "features": features_of(_said(said, "constraint"), self.features),
+            "gres": {typed: request.gres["gpu"]} if typed and "gpu" in request.gres else {},
+            "exclusive": _amount(said, "exclusive") > 0,
+            "nice": int(max(0.0, _amount(said, "nice"))),
+            "licenses": licenses_of(_said(said, "licenses"), self.licenses),
+            "partitions": tuple(p for p in _said(said, "partition_list").split(",") if p in self.partitions),
+            "reservation": _said(said, "reservation"),
+            "depends": depends,
+            "singleton": singleton,
+        }
+        more = {name: value for name, value in given.items() if value}
+        if "exclusive" in more and request.mem_per_cpu == request.mem_per_cpu:  # the request per node stays the same
+            more |= {"mem_per_cpu": math.nan, "mem_per_node": request.mem_per_cpu * request.cpus / request.min_nodes}
         if (each := _amount(said, "cpus_per_task")) > 1 and request.tasks % each == 0:
             more |= {"cpus_per_task": int(each), "tasks": request.tasks // int(each)}
-        if licenses := licenses_of(_said(said, "licenses"), self.licenses):
-            more["licenses"] = licenses
-        if parts := tuple(p for p in _said(said, "partition_list").split(",") if p in self.partitions):
-            more["partitions"] = parts
-        if name := _said(said, "reservation"):
-            more["reservation"] = name
         if is_task and (found := re.fullmatch(r"(\d+)_(\d+)", str(job_id))):
-            most = _amount(said, "array_throttle")
-            more |= {"array": found[1], "task": int(found[2]), "throttle": int(most) if most > 0 else 0}
-        if text := _said(said, "dependency"):
-            depends, singleton = depends_of(text, keys, request.key)
-            more |= {"depends": depends, "singleton": singleton}
+            throttle = int(max(0.0, _amount(said, "array_throttle")))
+            more |= {"array": found[1], "task": int(found[2]), "throttle": throttle}
         return replace(request, **more) if more else request
 
 
