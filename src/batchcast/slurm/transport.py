@@ -22,14 +22,15 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 
-from ..errors import InputError, Unreachable, WrongCluster
+from ..errors import BatchcastError, InputError, Unreachable, WrongCluster
 from ..formats.slurm.scontrol import parse_config
 
+_Job = TypeVar("_Job")
 MARK = "{mark}"
 DAEMONS = {
     "sdiag": "slurmctld's statistics",
@@ -98,7 +99,7 @@ class Commands:
 
     Two calls to one daemon start at least `floor_s` apart. After a failure, `ask` raises Unreachable without a call for
     `back_off_s`; this pause doubles at every further failure, up to `longest_back_off_s`. Each call ends within
-    `timeout_s`. All times are in seconds. Tests pass `sleep` and `clock`.
+    `timeout_s`. All times are in seconds. Tests pass `sleep` and `now`.
     """
 
     timeout_s: float = 30.0
@@ -107,17 +108,9 @@ class Commands:
     longest_back_off_s: float = 600.0
     environment: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
-    clock: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    ticks: Callable[[], float] = time.monotonic
     counters: dict[str, Counter] = field(default_factory=dict)
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return self.clock()
-
-    def ticks(self) -> float:
-        """Return the seconds of this machine's monotonic clock."""
-        return self.monotonic()
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Run the command with a new mark; Unreachable if it fails, is missing, or its daemon is in back-off."""
@@ -130,14 +123,14 @@ class Commands:
     def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
         daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
         counter = self.counters.setdefault(daemon, Counter())
-        now = self.clock()
+        now = self.now()
         if now < counter.not_before:
             left = counter.not_before - now
             raise Unreachable(f"{daemon} does not answer ({counter.last_error}); asked again in {left:.0f} s")
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
         mark = f"~{secrets.token_hex(8)}~"
-        asked_at = counter.last_call = self.clock()
+        asked_at = counter.last_call = self.now()
         counter.calls += 1
         try:
             question = sealed(command, MARK, mark)
@@ -146,7 +139,7 @@ class Commands:
             self._failed(counter, error)
             raise
         finally:
-            took = max(0.0, self.clock() - asked_at)
+            took = max(0.0, self.now() - asked_at)
             counter.seconds += took
             counter.longest_s = max(counter.longest_s, took)
         counter.in_a_row, counter.away_since, counter.not_before = 0, 0.0, 0.0
@@ -178,7 +171,7 @@ class Commands:
         counter.last_error = error.message
         counter.away_since = counter.away_since or counter.last_call
         wait = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
-        counter.not_before = self.clock() + wait
+        counter.not_before = self.now() + wait
 
     def health(self) -> dict[str, dict[str, float | str]]:
         """Return the counters of each daemon as plain numbers."""
@@ -203,21 +196,15 @@ def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: f
 
 
 CONFIG = ("scontrol", "show", "config")
+PARTITIONS = ("scontrol", "--oneliner", "show", "partition")
+RESERVATIONS = ("scontrol", "--oneliner", "show", "reservation")
 
 
 class _Wrapping:
-    """Passes on the clocks of another transport."""
+    """A transport that has the clocks of the transport `inner`."""
 
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-
-    def now(self) -> float:
-        """Return the time of the wrapped transport's clock, epoch seconds."""
-        return self.inner.now()
-
-    def ticks(self) -> float:
-        """Return the seconds of the wrapped transport's monotonic clock."""
-        return self.inner.ticks()
+        self.inner, self.now, self.ticks = inner, inner.now, inner.ticks
 
 
 class OneCluster(_Wrapping):
@@ -303,6 +290,18 @@ class Recording(_Wrapping):
                 out.write(text)
         except OSError as error:
             raise InputError(f"{self.path}: the recording cannot be written: {error.strerror}") from None
+
+
+def readable(records: Iterable[Any], read: Callable[[Any], Iterable[_Job]]) -> tuple[list[_Job], int]:
+    """Return the jobs of all records that can be read, and the number of broken records."""
+    jobs: list[_Job] = []
+    bad = 0
+    for record in records:
+        try:
+            jobs.extend(read(record))
+        except (BatchcastError, KeyError, ValueError):
+            bad += 1
+    return jobs, bad
 
 
 class Line(TypedDict, total=False):

@@ -31,7 +31,7 @@ class Hands:
 
 def transport(**more: Any) -> tuple[Commands, Hands]:
     hands = Hands()
-    return Commands(sleep=hands.sleep, clock=hands.clock, **more), hands
+    return Commands(sleep=hands.sleep, now=hands.clock, **more), hands
 
 
 ECHO = (sys.executable, "-c", "import sys; print(sys.argv[1])", "{mark}")
