@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of a batch system, with time limits, back-off after failures, minimum intervals and counters.
 
-`Commands` runs programs, `Recording` writes the answers of another transport to a file, and `Recorded` replays such a
-file. So all other modules can also run without a batch system.
+`Commands` runs programs, and `Recording` writes the answers of another transport to a file. All other modules can run
+without a batch system, with a transport that returns given answers.
 
 Queries to squeue and sacct have secret separators, so that users cannot forge answers by texts in their jobs. Other
 users can read a running program's arguments in /proc, but not its environment. squeue reads the names of its columns,
@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..errors import BatchcastError, InputError, Unreachable, WrongCluster
 from ..formats.slurm.scontrol import parse_config
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """An object that runs the commands of a batch system, or replays their answers."""
+    """An object that runs the commands of a batch system."""
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the answer to a command; Unreachable if there is no answer."""
@@ -136,7 +136,12 @@ class Commands:
             question = sealed(command, MARK, mark)
             text, complaint = self._run(question.argv, question.environment, may_be_refused)
         except Unreachable as error:
-            self._failed(counter, error)
+            counter.failures += 1
+            counter.in_a_row += 1
+            counter.last_error = error.message
+            counter.away_since = counter.away_since or asked_at
+            pause = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
+            counter.not_before = self.now() + pause
             raise
         finally:
             took = max(0.0, self.now() - asked_at)
@@ -164,14 +169,6 @@ class Commands:
         if code and not may_be_refused:
             raise Unreachable(words)
         return out.decode(errors="replace"), words
-
-    def _failed(self, counter: Counter, error: Unreachable) -> None:
-        counter.failures += 1
-        counter.in_a_row += 1
-        counter.last_error = error.message
-        counter.away_since = counter.away_since or counter.last_call
-        wait = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
-        counter.not_before = self.now() + wait
 
     def health(self) -> dict[str, dict[str, float | str]]:
         """Return the counters of each daemon as plain numbers."""
@@ -215,8 +212,9 @@ class OneCluster(_Wrapping):
 
     Examples
     --------
-    >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
-    >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
+    >>> from types import SimpleNamespace
+    >>> alpha = SimpleNamespace(ask=lambda _: Answer("ClusterName = alpha", "~", 0.0), now=time.time, ticks=time.time)
+    >>> OneCluster(alpha, "beta").ask(("squeue",))
     Traceback (most recent call last):
     batchcast.errors.WrongCluster: the settings name cluster beta, but Slurm's clients query alpha (ClusterName ...
     """
@@ -302,63 +300,6 @@ def readable(records: Iterable[Any], read: Callable[[Any], Iterable[_Job]]) -> t
         except (BatchcastError, KeyError, ValueError):
             bad += 1
     return jobs, bad
-
-
-class Line(TypedDict, total=False):
-    """A line of a recording: a command, the time of its answer, and the answer or the error."""
-
-    command: Sequence[str]
-    asked_at: float
-    text: str
-    mark: str
-    refused: int
-    error: str
-
-
-class Recorded:
-    """Replays recorded answers. The answers to each command come in the recorded order, and the time is the recorded
-    time.
-
-    A command without a further recorded answer raises Unreachable.
-    """
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self._waiting: dict[tuple[str, ...], list[Line]] = {}
-        for line in lines:
-            self._waiting.setdefault(tuple(line["command"]), []).append(line)
-        self._now = min((float(line["asked_at"]) for line in lines), default=0.0)
-
-    @classmethod
-    def read(cls, path: str | Path) -> Recorded:
-        """Open a file that `Recording` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            return cls([json.loads(line) for line in text.splitlines()])
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{path}: not a recording: {error}") from None
-
-    def now(self) -> float:
-        """Return the time when the last replayed answer was recorded."""
-        return self._now
-
-    def ticks(self) -> float:
-        """Return the same time as `now`, because the clock of a recording is never set."""
-        return self._now
-
-    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Return an error message, because a recording cannot run commands."""
-        return Answer("", "", self._now), f"a recording runs no commands: {' '.join(command)}"
-
-    def ask(self, command: Sequence[str]) -> Answer:
-        """Return the next recorded answer to this command."""
-        queue = self._waiting.get(tuple(command))
-        if not queue:
-            raise Unreachable(f"the recording has no further answer to: {' '.join(command)}")
-        line = queue.pop(0)
-        self._now = max(self._now, float(line["asked_at"]))
-        if "error" in line:
-            raise Unreachable(str(line["error"]))
-        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]), int(line.get("refused", 0)))
 
 
 SEAL_BYTES = 6
