@@ -18,6 +18,11 @@ FEWEST_ENDED, LAST_ENDED = 5, 30
 """Least number of ended submissions for a correction, and number of the latest submissions that it uses."""
 
 
+def or_inf(value: float | None) -> float:
+    """Convert a predicted time of a JSON document; null and NaN, which mean unknown, become infinity."""
+    return math.inf if value is None or value != value else float(value)
+
+
 class Finish(NamedTuple):
     """A distribution of the time from submission to end: equally likely values in seconds, sorted."""
 

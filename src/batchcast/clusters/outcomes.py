@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
+from .finish import or_inf
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -104,13 +105,13 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
     right, gains, held = [], [], []
     for one in ended:
         end, chosen = float(one.end_time or math.nan), one.offers[0]
-        others = [_known(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
+        others = [or_inf(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
         right.append(all(end <= other for other in others))
-        held.append(end <= _known(chosen["by_90_end_s"]))
+        held.append(end <= or_inf(chosen["by_90_end_s"]))
         at_home = next((row for row in one.offers if row["cluster"].lower() == home.lower()), None)
         if one.cluster.lower() == home.lower():
             gains.append(0.0)
-        elif at_home is not None and math.isfinite(expected := _known(at_home["expected_end_s"])):
+        elif at_home is not None and math.isfinite(expected := or_inf(at_home["expected_end_s"])):
             gains.append(expected - end)
     low, high = _interval(gains)
     return [
@@ -135,8 +136,3 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
     n = len(values)
     means = sorted(sum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES))
     return means[int(0.05 * RESAMPLES)], means[int(0.95 * RESAMPLES) - 1]
-
-
-def _known(value: float | None) -> float:
-    """Return a predicted time; infinity if it is missing."""
-    return math.inf if value is None else float(value)
