@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from ..errors import InputError, UsageError
 
@@ -185,14 +187,11 @@ def check_machine(machine: Machine, where: str) -> None:
     Traceback (most recent call last):
     batchcast.errors.InputError: machine.toml: nodes n1, ...: cpus is 0 (accepted: a number from 1)
     """
-    seen: set[str] = set()
+    if twice := [name for name, count in Counter(machine.node_names()).items() if count > 1]:
+        raise InputError(f"{where}: node {twice[0]} is defined twice (accepted: each name once)")
     for group in machine.nodes:
         if not all(group.names) or not group.names:
             raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
-        for name in group.names:
-            if name in seen:
-                raise InputError(f"{where}: node {name} is defined twice (accepted: each name once)")
-            seen.add(name)
         shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
         numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
         for name, number in numbers.items():
@@ -276,8 +275,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
         if key == "nodes":
             machine = _resized(machine, value)
         elif key == "add":
-            for one in value.split(";"):
-                machine = _added(machine, one)
+            machine = reduce(_added, value.split(";"), machine)
         elif key == "policy":
             if value not in POLICIES:
                 raise UsageError(f"policy={value}: not a known policy (accepted: {', '.join(POLICIES)})")

@@ -61,8 +61,7 @@ class NodeRequest:
     @property
     def cpus(self) -> int:
         """Requested processors: tasks times processors per task, at least one per node."""
-        per_node = self.min_nodes * max(self.tasks_per_node, 1)
-        return max(self.tasks, per_node) * self.cpus_per_task
+        return max(self.tasks, self.min_nodes * max(self.tasks_per_node, 1)) * self.cpus_per_task
 
 
 WHOLE = "all"

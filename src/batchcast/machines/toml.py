@@ -34,7 +34,9 @@ def write_machine(machine: Machine, fold: Fold) -> str:
 
     Required values are always written, such as `nodes = ""` for an empty partition.
     """
-    lines = [f"name = {_value(machine.name)}", "", "[settings]  # names and values as in slurm.conf"]
+    lines = [f"name = {_value(machine.name)}"]
+    lines += [f"left_out = {_value(machine.left_out)}"] if machine.left_out else []
+    lines += ["", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
     if machine.licenses:
         lines += ["", "[licenses]"]
@@ -42,8 +44,6 @@ def write_machine(machine: Machine, fold: Fold) -> str:
     for title, (field, _) in TABLES.items():
         for item in getattr(machine, field):
             lines += ["", f"[[{title}]]", *_pairs(item, fold)]
-    if machine.left_out:
-        lines = [lines[0], f"left_out = {_value(machine.left_out)}", *lines[1:]]
     return "\n".join(lines) + "\n"
 
 
