@@ -101,6 +101,7 @@ def opted_in(settings: Any, now: float, stop: str) -> Terms:
 
 
 def names_in(text: str) -> frozenset[str]:
+    """Return the names in a text, which are separated by commas."""
     return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 

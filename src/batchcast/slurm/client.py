@@ -97,6 +97,7 @@ class Slurm:
         return self._shown((*SNAPSHOT, f"--user={user}"))
 
     def _shown(self, command: tuple[str, ...]) -> Snapshot:
+        """Return the jobs that a squeue command prints."""
         answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
         jobs, bad = readable(records, lambda r: [squeue.sighting(r)])
@@ -128,6 +129,7 @@ class Slurm:
         return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)
 
     def _accounted(self, since: float, until: float, *which: str, steps: bool = False) -> Snapshot:
+        """Return the jobs that sacct prints for a time span; with `steps`, also their memory use."""
         fields = squeue.FIELDS_WITH_STEPS if steps else squeue.SACCT_FIELDS
         words = "--duplicates", "--parsable", "--noheader", f"--delimiter={MARK}"
         when = f"--starttime=uts{since:.0f}", f"--endtime=uts{until:.0f}", f"--format={','.join(fields)}"
@@ -201,6 +203,7 @@ class Slurm:
         return f"Slurm hides jobs (PrivateData), and the collector's user {user} {known}"
 
     def _config(self) -> Mapping[str, str]:
+        """Read Slurm's configuration, and update the attributes that come from it."""
         config = parse_config(self.transport.ask(CONFIG).text)
         self.slurm_user = config.get("SlurmUser", "").partition("(")[0]
         self.answered_by = config.get("ClusterName", "")
@@ -277,22 +280,24 @@ class Slurm:
             answer = self.transport.ask(STATISTICS)
         except Unreachable:
             return None
-        stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
-        if stamp is None:
+        if (stamp := re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)) is None:
             return None
         ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
         return ahead if ahead > 0 else -behind if behind > 0 else 0.0
 
 
 def _array(seen: Sighting) -> str:
+    """Return the id of a job's array; for other jobs, the job's id."""
     return seen.job_id.partition("_")[0]
 
 
 def _hides_jobs(config: Mapping[str, str]) -> bool:
+    """Return whether PrivateData in slurm.conf hides jobs."""
     return "jobs" in config.get("PrivateData", "").lower().split(",")
 
 
 def _partition(record: Mapping[str, str]) -> dict[str, float]:
+    """Return a partition's limits (s), its numbers of processors and nodes, and whether it is the default partition."""
     default, longest = parse_duration(record.get("DefaultTime", "")), parse_duration(record.get("MaxTime", ""))
     nodes = {"nodes": count(record.get("TotalNodes", "")), "max_nodes": count(record.get("MaxNodes", ""))}
     return {

@@ -189,6 +189,7 @@ def reserving(transport: Transport) -> Reserving:
 
 
 def _number(text: str) -> float:
+    """Convert digits to a number; 0 for any other text."""
     text = text.strip()
     return float(text) if text.isascii() and text.isdigit() else 0.0
 

@@ -121,6 +121,7 @@ class Commands:
         return self._call(command, may_be_refused=True)
 
     def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
+        """Run a command unless its daemon is in back-off, and count the call; return answer and error message."""
         daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
         counter = self.counters.setdefault(daemon, Counter())
         now = self.now()
@@ -152,6 +153,7 @@ class Commands:
         return Answer(text, mark, asked_at, refused), complaint
 
     def _run(self, argv: Sequence[str], hidden: dict[str, str], may_be_refused: bool) -> tuple[str, str]:
+        """Run a program; return its output, and the error message if its exit code is not 0."""
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # without this, sacct shortens lists of array tasks
         environment = {name: value for name, value in environment.items() if name not in _LEFT_OUT} | hidden
@@ -234,6 +236,7 @@ class OneCluster(_Wrapping):
         return self.inner.attempt(command)
 
     def _check(self) -> None:
+        """Raise WrongCluster if Slurm's clients query another cluster; query once."""
         if self._is_checked:
             return
         answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
@@ -283,6 +286,7 @@ class Recording(_Wrapping):
         return self.inner.attempt(command)
 
     def _write(self, text: str) -> None:
+        """Append a text to the recording; InputError if the file cannot be written."""
         try:
             with self.path.open("a", encoding="utf-8") as out:
                 out.write(text)
