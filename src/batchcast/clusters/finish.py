@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 INDEPENDENT, COMONOTONE = "independent", "comonotone"
+LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
+"""Levels of the predicted ends of an offer, by their names in the offer."""
 FEWEST_ENDED, LAST_ENDED = 5, 30
 """Least number of ended submissions for a correction, and number of the latest submissions that it uses."""
 

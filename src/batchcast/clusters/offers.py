@@ -26,7 +26,7 @@ from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input, translated
-from .finish import COMONOTONE, INDEPENDENT, SAME, Ratio, Runs, combined, correction, or_inf, ratio
+from .finish import COMONOTONE, INDEPENDENT, LEVELS, SAME, Ratio, Runs, combined, correction, or_inf, ratio
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
@@ -39,7 +39,6 @@ NO_ANSWER = "no answer"
 """This text appears in the sentence about a cluster that may answer later, but not about a cluster that cannot run the
 job.
 """
-LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
 class Question(NamedTuple):
@@ -165,9 +164,7 @@ def ask_all(
     problems: list[str] = []
     with ThreadPoolExecutor(max(len(known.clusters), 1)) as pool:
         waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
-        for cluster in known.clusters:
-            if only and cluster.name != only:
-                continue
+        for cluster in (one for one in known.clusters if only in ("", one.name)):
             try:
                 words, notes = translated(question.options, known.home, cluster)
             except UsageError as error:

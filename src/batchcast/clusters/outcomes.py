@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
-from .finish import or_inf
+from .finish import LEVELS, or_inf
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -25,8 +25,7 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
     open_entries = [one for one in ledger.entries() if one.state == SUBMITTED and one.end_time is None]
     for name in dict.fromkeys(one.cluster for one in open_entries):
         entries = [one for one in open_entries if one.cluster == name]
-        cluster = clusters.get(name)
-        if cluster is None:
+        if (cluster := clusters.get(name)) is None:
             problems.append(f"{name}: {len(entries)} jobs were sent there, and no [[cluster]] has this name any more")
             continue
         try:
@@ -46,8 +45,6 @@ def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) ->
     Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the other
     outcomes.
     """
-    from .offers import LEVELS  # imports numpy, which `batchcast accuracy` does not need
-
     learn_outcomes(ledger, {one.name: one for one in clusters if one.store})
     return {name: ledger.lateness(name, now) for name in LEVELS}
 
