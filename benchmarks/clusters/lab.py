@@ -44,7 +44,8 @@ from slurm_lab import USERS, Lab, missing
 
 from batchcast import Trace
 from batchcast.clusters.configured import Cluster, Configured, Input
-from batchcast.clusters.offers import LEVELS, Question, offers
+from batchcast.clusters.finish import LEVELS
+from batchcast.clusters.offers import Question, offers
 from batchcast.clusters.outcomes import learn_outcomes
 from batchcast.errors import BatchcastError
 from batchcast.machines.machine import homogeneous

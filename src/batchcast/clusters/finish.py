@@ -14,8 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 INDEPENDENT, COMONOTONE = "independent", "comonotone"
+LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
+"""Levels of the predicted ends of an offer, by their names in the offer."""
 FEWEST_ENDED, LAST_ENDED = 5, 30
 """Least number of ended submissions for a correction, and number of the latest submissions that it uses."""
+
+
+def or_inf(value: float | None) -> float:
+    """Convert a predicted time of a JSON document; null and NaN, which mean unknown, become infinity."""
+    return math.inf if value is None or value != value else float(value)
 
 
 class Finish(NamedTuple):

@@ -26,7 +26,7 @@ from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input, translated
-from .finish import COMONOTONE, INDEPENDENT, SAME, Ratio, Runs, combined, correction, ratio
+from .finish import COMONOTONE, INDEPENDENT, LEVELS, SAME, Ratio, Runs, combined, correction, or_inf, ratio
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
@@ -39,7 +39,6 @@ NO_ANSWER = "no answer"
 """This text appears in the sentence about a cluster that may answer later, but not about a cluster that cannot run the
 job.
 """
-LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
 class Question(NamedTuple):
@@ -165,9 +164,7 @@ def ask_all(
     problems: list[str] = []
     with ThreadPoolExecutor(max(len(known.clusters), 1)) as pool:
         waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
-        for cluster in known.clusters:
-            if only and cluster.name != only:
-                continue
+        for cluster in (one for one in known.clusters if only in ("", one.name)):
             try:
                 words, notes = translated(question.options, known.home, cluster)
             except UsageError as error:
@@ -256,12 +253,12 @@ def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: flo
     ways = [way for way in one.answer.results if way["what"] == AS_REQUESTED or question.any_size]
     rows = []
     for way in ways:
-        runs, factor = [_or_inf(run) for run in way["runs_s"]], SAME
+        runs, factor = [or_inf(run) for run in way["runs_s"]], SAME
         if _count(one, name) < ENOUGH_RUNS <= _count(best, name):
             same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
             if same is not None:
                 factor = ratio(best.own_runs, one.own_runs, best.cluster.speed, cluster.speed)
-                runs = [_or_inf(run) for run in same["runs_s"]]
+                runs = [or_inf(run) for run in same["runs_s"]]
         rows.append(_row(one, way, runs, factor, transfer_s, question, now))
     return rows
 
@@ -271,9 +268,9 @@ def _row(
     now: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Return one offer as a flat dictionary; times are epoch seconds of this computer's clock."""
-    limit = _or_inf(way["limit_s"])
+    limit = or_inf(way["limit_s"])
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
-    waits = [_or_inf(wait) for wait in way["waits_s"]]
+    waits = [or_inf(wait) for wait in way["waits_s"]]
     # The service's clock may differ from this computer's clock, so `begin` is used relative to the service's time.
     later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
     ready = now + max(transfer_s, later)
@@ -326,7 +323,7 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
     def place(row: Mapping[str, Any]) -> tuple[float, ...]:
-        end = _or_inf(row["expected_end_s"])
+        end = or_inf(row["expected_end_s"])
         if not deadline or not chances:
             return (end, row["by_90_end_s"], row["core_hours"])
         chance = row["chance_done_by"] if row["chance_done_by"] == row["chance_done_by"] else -1.0
@@ -339,8 +336,3 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
 def _count(one: Said, name: str) -> float:
     """Return the number of the user's completed jobs of this name on this cluster."""
     return one.own_runs[name][0] if name in one.own_runs else 0.0
-
-
-def _or_inf(value: float | None) -> float:
-    """Convert a number in a JSON document. The value null, which means unknown, becomes infinity."""
-    return math.inf if value is None or value != value else float(value)

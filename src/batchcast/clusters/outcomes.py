@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
+from .finish import LEVELS, or_inf
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -24,8 +25,7 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
     open_entries = [one for one in ledger.entries() if one.state == SUBMITTED and one.end_time is None]
     for name in dict.fromkeys(one.cluster for one in open_entries):
         entries = [one for one in open_entries if one.cluster == name]
-        cluster = clusters.get(name)
-        if cluster is None:
+        if (cluster := clusters.get(name)) is None:
             problems.append(f"{name}: {len(entries)} jobs were sent there, and no [[cluster]] has this name any more")
             continue
         try:
@@ -45,8 +45,6 @@ def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) ->
     Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the other
     outcomes.
     """
-    from .offers import LEVELS  # imports numpy, which `batchcast accuracy` does not need
-
     learn_outcomes(ledger, {one.name: one for one in clusters if one.store})
     return {name: ledger.lateness(name, now) for name in LEVELS}
 
@@ -104,13 +102,13 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
     right, gains, held = [], [], []
     for one in ended:
         end, chosen = float(one.end_time or math.nan), one.offers[0]
-        others = [_known(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
+        others = [or_inf(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
         right.append(all(end <= other for other in others))
-        held.append(end <= _known(chosen["by_90_end_s"]))
+        held.append(end <= or_inf(chosen["by_90_end_s"]))
         at_home = next((row for row in one.offers if row["cluster"].lower() == home.lower()), None)
         if one.cluster.lower() == home.lower():
             gains.append(0.0)
-        elif at_home is not None and math.isfinite(expected := _known(at_home["expected_end_s"])):
+        elif at_home is not None and math.isfinite(expected := or_inf(at_home["expected_end_s"])):
             gains.append(expected - end)
     low, high = _interval(gains)
     return [
@@ -135,8 +133,3 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
     n = len(values)
     means = sorted(sum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES))
     return means[int(0.05 * RESAMPLES)], means[int(0.95 * RESAMPLES) - 1]
-
-
-def _known(value: float | None) -> float:
-    """Return a predicted time; infinity if it is missing."""
-    return math.inf if value is None else float(value)

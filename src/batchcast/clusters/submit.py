@@ -230,6 +230,5 @@ def forget(ledger: Ledger, token: str) -> None:
     """Record that the attempt with this token did not become a job, after the user has checked the queue."""
     known = {entry.token for entry in ledger.unanswered()}
     if token not in known:
-        listed = ", ".join(sorted(known)) or "there is none"
-        raise BatchcastError(f"no open submission {token!r} (open: {listed})")
+        raise BatchcastError(f"no open submission {token!r} (open: {', '.join(sorted(known)) or 'there is none'})")
     ledger.note(token, ABSENT)

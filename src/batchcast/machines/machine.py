@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from ..errors import InputError, UsageError
 
@@ -185,14 +187,11 @@ def check_machine(machine: Machine, where: str) -> None:
     Traceback (most recent call last):
     batchcast.errors.InputError: machine.toml: nodes n1, ...: cpus is 0 (accepted: a number from 1)
     """
-    seen: set[str] = set()
+    if twice := [name for name, count in Counter(machine.node_names()).items() if count > 1]:
+        raise InputError(f"{where}: node {twice[0]} is defined twice (accepted: each name once)")
     for group in machine.nodes:
         if not all(group.names) or not group.names:
             raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
-        for name in group.names:
-            if name in seen:
-                raise InputError(f"{where}: node {name} is defined twice (accepted: each name once)")
-            seen.add(name)
         shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
         numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
         for name, number in numbers.items():
@@ -248,8 +247,7 @@ def parse_changes(text: str) -> dict[str, str]:
     {'nodes': '+10%', 'bf_interval': '60'}
     """
     pairs = [item.partition("=") for item in text.split(",") if item]
-    wrong = [key for key, equals, _ in pairs if not equals or not key]
-    if wrong or not pairs:
+    if not pairs or not all(key and equals for key, equals, _ in pairs):
         raise UsageError(f"not KEY=VALUE: {text!r}", hint="nodes=+10%, policy=fifo, limits=forecast, bf_interval=60")
     changes: dict[str, str] = {}
     for key, _, value in pairs:  # several kinds of nodes can be added at once
@@ -276,8 +274,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
         if key == "nodes":
             machine = _resized(machine, value)
         elif key == "add":
-            for one in value.split(";"):
-                machine = _added(machine, one)
+            machine = reduce(_added, value.split(";"), machine)
         elif key == "policy":
             if value not in POLICIES:
                 raise UsageError(f"policy={value}: not a known policy (accepted: {', '.join(POLICIES)})")
@@ -342,8 +339,8 @@ def _new_kind(machine: Machine, names: tuple[str, ...], kind: str, value: str) -
 
 
 def _resized(machine: Machine, value: str) -> Machine:
-    number = re.fullmatch(r"([+-]\d+(?:\.\d+)?)(%?)", value)
-    if number is None:
+    """Return the machine with more or fewer nodes, for example `+10%` or `-3`; UsageError if no node would be left."""
+    if (number := re.fullmatch(r"([+-]\d+(?:\.\d+)?)(%?)", value)) is None:
         raise UsageError(f"nodes={value}: not a change (accepted: +10%, -5%, +4, -4)")
     amount, share = float(number[1]), bool(number[2])
     largest = max(machine.nodes, key=lambda group: len(group.names))
@@ -368,8 +365,7 @@ def _resized(machine: Machine, value: str) -> Machine:
         return tuple(m for n in nodes if n not in taken for m in (n, *more.get(n, ())))
 
     partitions = tuple(replace(p, nodes=changed(p.nodes)) for p in machine.partitions)
-    empty = [p.name for p, before in zip(partitions, machine.partitions) if before.nodes and not p.nodes]
-    if empty:
+    if empty := [p.name for p, before in zip(partitions, machine.partitions) if before.nodes and not p.nodes]:
         raise UsageError(f"nodes={value}: partition {empty[0]} would have no node")
     kept = tuple(replace(r, nodes=tuple(n for n in r.nodes if n not in taken)) for r in machine.reservations)
     return replace(machine, nodes=tuple(groups), partitions=partitions, reservations=kept)

@@ -61,8 +61,7 @@ class NodeRequest:
     @property
     def cpus(self) -> int:
         """Requested processors: tasks times processors per task, at least one per node."""
-        per_node = self.min_nodes * max(self.tasks_per_node, 1)
-        return max(self.tasks, per_node) * self.cpus_per_task
+        return max(self.tasks, self.min_nodes * max(self.tasks_per_node, 1)) * self.cpus_per_task
 
 
 WHOLE = "all"
@@ -132,10 +131,9 @@ class MachineSizes:
         if procs > max(self.sizes[part] for part in parts):
             return TOO_LARGE
         count = int(nodes) if nodes >= 1 else 0
+        least = max(count, 1)
         if not exact or procs > count * self.most_cpus:
-            least, count = max(count, 1), 0
-        else:
-            least = count
+            count = 0
         # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
         named = (word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes)
         qos = next(named, None) or self.qos.get(parts[0], "") or _word(job.qos)
@@ -153,6 +151,7 @@ class MachineSizes:
 
 
 def _word(name: Name) -> str:
+    """Return a name as text; empty if it is unknown."""
     return "" if name is None else str(name)
 
 
@@ -195,52 +194,48 @@ class RequestDetails(NamedTuple):
         return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
 
     def complete(
-        self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
+        self, request: NodeRequest, job_id: int | str, columns: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
     ) -> NodeRequest:
-        """Return the request completed by the values of the columns `DETAILS` in `said`; `keys` has the keys of other
-        jobs by job id.
+        """Return the request completed by the job's `columns` that `DETAILS` names; `keys` has the keys of all jobs by
+        job id.
 
         Features, licenses and partitions that the machine does not have are ignored, and so are dependencies on unknown
         jobs.
         """
         is_task = "_" in str(job_id)
-        if not said and not is_task:
+        if not columns and not is_task:
             return request
-        more: dict[str, Any] = {}
-        if features := features_of(_said(said, "constraint"), self.features):
-            more["features"] = features
-        typed = self.gpus.get(f"gpu:{_said(said, 'gpu_type')}")
-        if typed and "gpu" in request.gres:
-            more["gres"] = {typed: request.gres["gpu"]}
-        if _amount(said, "exclusive") > 0:
-            more["exclusive"] = True
-            if request.mem_per_cpu == request.mem_per_cpu:  # the memory request per node stays the same
-                memory = request.mem_per_cpu * request.cpus / request.min_nodes
-                more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
-        if (nice := _amount(said, "nice")) > 0:
-            more["nice"] = int(nice)
-        if (each := _amount(said, "cpus_per_task")) > 1 and request.tasks % each == 0:
+        typed, text = self.gpus.get(f"gpu:{_text(columns, 'gpu_type')}"), _text(columns, "dependency")
+        depends, singleton = depends_of(text, keys, request.key) if text else ((), False)
+        given: dict[str, Any] = {
+            "features": features_of(_text(columns, "constraint"), self.features),
+            "gres": {typed: request.gres["gpu"]} if typed and "gpu" in request.gres else {},
+            "exclusive": _amount(columns, "exclusive") > 0,
+            "nice": int(max(0.0, _amount(columns, "nice"))),
+            "licenses": licenses_of(_text(columns, "licenses"), self.licenses),
+            "partitions": tuple(p for p in _text(columns, "partition_list").split(",") if p in self.partitions),
+            "reservation": _text(columns, "reservation"),
+            "depends": depends,
+            "singleton": singleton,
+        }
+        more = {name: value for name, value in given.items() if value}
+        if "exclusive" in more and request.mem_per_cpu == request.mem_per_cpu:  # the request per node stays the same
+            more |= {"mem_per_cpu": math.nan, "mem_per_node": request.mem_per_cpu * request.cpus / request.min_nodes}
+        if (each := _amount(columns, "cpus_per_task")) > 1 and request.tasks % each == 0:
             more |= {"cpus_per_task": int(each), "tasks": request.tasks // int(each)}
-        if licenses := licenses_of(_said(said, "licenses"), self.licenses):
-            more["licenses"] = licenses
-        if parts := tuple(p for p in _said(said, "partition_list").split(",") if p in self.partitions):
-            more["partitions"] = parts
-        if name := _said(said, "reservation"):
-            more["reservation"] = name
         if is_task and (found := re.fullmatch(r"(\d+)_(\d+)", str(job_id))):
-            most = _amount(said, "array_throttle")
-            more |= {"array": found[1], "task": int(found[2]), "throttle": int(most) if most > 0 else 0}
-        if text := _said(said, "dependency"):
-            depends, singleton = depends_of(text, keys, request.key)
-            more |= {"depends": depends, "singleton": singleton}
+            throttle = int(max(0.0, _amount(columns, "array_throttle")))
+            more |= {"array": found[1], "task": int(found[2]), "throttle": throttle}
         return replace(request, **more) if more else request
 
 
-def _said(values: Mapping[str, Any], column: str) -> str:
+def _text(values: Mapping[str, Any], column: str) -> str:
+    """Return the text of a column, empty if it is unknown."""
     return str(values.get(column) or "")
 
 
 def _amount(values: Mapping[str, Any], column: str) -> float:
+    """Return the number in a column, 0 if it is unknown."""
     return float(values.get(column) or 0.0)
 
 

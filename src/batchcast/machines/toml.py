@@ -34,7 +34,9 @@ def write_machine(machine: Machine, fold: Fold) -> str:
 
     Required values are always written, such as `nodes = ""` for an empty partition.
     """
-    lines = [f"name = {_value(machine.name)}", "", "[settings]  # names and values as in slurm.conf"]
+    lines = [f"name = {_value(machine.name)}"]
+    lines += [f"left_out = {_value(machine.left_out)}"] if machine.left_out else []
+    lines += ["", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
     if machine.licenses:
         lines += ["", "[licenses]"]
@@ -42,8 +44,6 @@ def write_machine(machine: Machine, fold: Fold) -> str:
     for title, (field, _) in TABLES.items():
         for item in getattr(machine, field):
             lines += ["", f"[[{title}]]", *_pairs(item, fold)]
-    if machine.left_out:
-        lines = [lines[0], f"left_out = {_value(machine.left_out)}", *lines[1:]]
     return "\n".join(lines) + "\n"
 
 
@@ -60,8 +60,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML: {error}", hint="batchcast machine capture -o machine.toml") from None
-    unknown = set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}
-    if unknown:
+    if unknown := set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}:
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
     for key in TABLES:
         if not isinstance(table.get(key, []), list) or not all(isinstance(item, dict) for item in table.get(key, [])):
@@ -85,6 +84,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
 
 
 def _item(kind: Any, title: str, item: Mapping[str, Any], expand: Expand, path: str) -> Any:
+    """Convert a table of the TOML file to an object of class `kind`; InputError for a wrong or missing key."""
     names = {f.name: f for f in fields(kind)}
     limits = {f.name for f in fields(Limits)} if "limits" in names else set[str]()
     where = f"{path}: [[{title}]]"
@@ -113,6 +113,7 @@ FORMS = {
 
 
 def _expanded(text: str, expand: Expand, where: str) -> Any:
+    """Return the node names that a text such as `n[1-4]` stands for; InputError if the text is invalid."""
     try:
         return expand(text)
     except UsageError as error:
@@ -142,6 +143,7 @@ def _pairs(item: Any, fold: Fold) -> list[str]:
 
 
 def _value(value: Any) -> str:
+    """Format a value as TOML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, tuple):
@@ -195,6 +197,7 @@ def describe(machine: Machine, fold: Fold) -> list[str]:
 
 
 def _limits(limits: Limits) -> str:
+    """Return the limits that are set as text that begins with a comma; empty if no limit is set."""
     words = []
     for name in limits.__slots__:
         value = getattr(limits, name)

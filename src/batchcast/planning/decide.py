@@ -216,8 +216,7 @@ def decide(
             free += [job] if job.waits else []
             continue
         action = _follow(job, entry, terms)
-        if action is not None:
-            actions.append(action)
+        actions += [action] if action else []
         if job.waits and (action is None or action.what == "note") and owner_of(job, entry, terms) is Owner.USERS:
             free.append(job)
     actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
@@ -264,6 +263,7 @@ def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
 
 
 def _note(job: Plannable, entry: Entry, state: State, terms: Terms, why: str) -> Action:
+    """Return the step that only records a new state of a job's limit."""
     return Action("note", job, entry._replace(state=state, at=terms.now), why)
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ..formats.slurm.plannable import Plannable
+from ..units import format_duration
 
 NOBODY: frozenset[str] = frozenset()
 SETTLED_S = 600.0
@@ -100,6 +101,7 @@ def opted_in(settings: Any, now: float, stop: str) -> Terms:
 
 
 def names_in(text: str) -> frozenset[str]:
+    """Return the names in a text, which are separated by commas."""
     return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
@@ -260,17 +262,7 @@ def start_list(entries: Iterable[Entry]) -> str:
     ['12 1-01:00:00 3000', '7_3 01:30:00 120']
     """
     rows = sorted((e for e in entries if e.state in MAY_STAND and e.how is How.LIMIT), key=lambda e: e.job_id)
-    return "".join(f"{e.job_id} {_as_slurm(e.planned)} {e.user_limit / 60:.0f}\n" for e in rows)
-
-
-def _as_slurm(limit: float) -> str:
-    """Return a limit in Slurm's format: [days-]hours:minutes:seconds.
-
-    >>> _as_slurm(60.0), _as_slurm(86400.0)
-    ('00:01:00', '1-00:00:00')
-    """
-    days, rest = divmod(round(limit), 86400)
-    return (f"{days}-" if days else "") + f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return "".join(f"{e.job_id} {format_duration(e.planned)} {e.user_limit / 60:.0f}\n" for e in rows)
 
 
 @dataclass(slots=True)

@@ -219,6 +219,7 @@ def words_of_start(start: Start, now: float) -> str:
 
 
 def _stamp(at: float, now: float) -> str:
+    """Format an instant (epoch seconds) as local time, rounded up to 5 minutes within two hours, else to 15 minutes."""
     step = FINE if at - now < 2 * 3600.0 else COARSE
     return time.strftime(FORM, time.localtime(math.ceil(max(at, now) / step) * step))
 
@@ -233,6 +234,7 @@ def _is_worth(last: str, words: str, now: float) -> bool:
 
 
 def _epoch(words: str) -> float:
+    """Return the start (epoch seconds) in the text of a token; NaN if the text has none."""
     stamp = words.partition("start=")[2].partition(",")[0]
     try:
         return time.mktime(time.strptime(stamp, FORM))

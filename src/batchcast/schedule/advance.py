@@ -14,12 +14,11 @@ import numpy as np
 from ..compiled import branching, inlined, inner
 from ..compiled.arrays import Record
 from . import state as pool
-from .conservative import conservative_pass, give_back
 from .index import leave
 from .orders import candidate_key, corrected, head_key, learn_recent, recent_memory_of, recent_plan
-from .passes import easy_pass, note_end
-from .queue import drop_plan, enqueue, note, push_end, put_off, remeasure
-from .state import KernelState, asides_of, endings_of, instant_of, jobs_of, log_of, plan_of, pop, results_of, slots_of
+from .passes import give_back, note_end, one_pass
+from .queue import drop_plan, enqueue, note, put_off, remeasure
+from .state import KernelState, asides_of, endings_of, instant_of, jobs_of, log_of, plan_of, results_of, slots_of
 
 
 @inner
@@ -114,15 +113,11 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
         if s.phase == pool.ENDS:
             while s.ending > 0 and endings[0].key <= s.now:
                 job = endings[0].item
-                s.ending = pop(endings, s.ending)
+                s.ending = pool.pop(endings, s.ending)
                 end_job(s, rules, job)
-                if rules.event_order == pool.PYSS:
-                    one_pass(s, rules)
             s.phase = pool.PASS if rules.event_order == pool.PYSS else pool.SUBMITS
         if s.phase == pool.PREDICTED:
             arrive(s, rules, s.job)
-            if rules.event_order == pool.PYSS:
-                one_pass(s, rules)
             s.phase = pool.SUBMITS
         if s.phase == pool.SUBMITS:
             while s.next_submit < jobs.size and jobs[s.next_submit].submit <= s.now:
@@ -134,47 +129,30 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
                 if rules.planner != pool.GIVEN:
                     jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
                 arrive(s, rules, s.job)
-                if rules.event_order == pool.PYSS:
-                    one_pass(s, rules)
             s.phase = pool.ENDS if rules.event_order == pool.PYSS else pool.PASS
         if s.phase == pool.PASS:
             if rules.event_order == pool.INSTANT:
-                if rules.backfill == pool.CONSERVATIVE:
-                    conservative_pass(s, rules)
-                else:
-                    easy_pass(s, rules)
+                one_pass(s, rules)
             else:
                 if s.next_start <= s.now or s.rebuild:
                     one_pass(s, rules)
                 while s.instant_first < s.instant_end:
                     s.instant_first += 1
                     end_job(s, rules, instant[s.instant_first - 1])
-                    one_pass(s, rules)
             s.phase = pool.ENDS if further_round(s) else pool.NEXT
-
-
-@inner
-def one_pass(s: Record, rules: Record) -> None:
-    """Make one scheduling pass of the policy's kind; with the event order of the simulator pyss, four places in the
-    code call this function."""
-    if rules.backfill == pool.CONSERVATIVE:
-        conservative_pass(s, rules)
-    else:
-        easy_pass(s, rules)
 
 
 @inlined
 def next_instant(s: Record) -> float:
     """Return the time of the next submission, actual or planned end, or reservation; infinity if there is none."""
     jobs = jobs_of(s)
-    time: float = np.inf
+    time: float = s.next_start
     if s.next_submit < jobs.size:
-        time = jobs[s.next_submit].submit
+        time = min(time, jobs[s.next_submit].submit)
     if s.ending > 0:
         time = min(time, endings_of(s)[0].key)
     if s.running > 0:
         time = min(time, plan_of(s)[0].end)
-    time = min(time, s.next_start)
     return time
 
 
@@ -199,7 +177,11 @@ def correct_overdue(s: Record, rules: Record) -> bool:
                     s.answered = 1
                     return True
             s.answered = 0
-            replan(s, rules, entry, place)
+            if not entry.start + entry.planned > s.now:  # else the clock would not advance
+                entry.planned = max(entry.request, entry.run)
+            put_off(s, place, entry.start + entry.planned)
+            s.dirty = 1
+            s.rebuild = rules.backfill == pool.CONSERVATIVE
         elif rules.event_order == pool.PYSS:
             drop_plan(s, job, plan[place].end)
             entry.released = 1
@@ -211,18 +193,9 @@ def correct_overdue(s: Record, rules: Record) -> bool:
 
 
 @inlined
-def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
-    """Move a running job to its new planned end, which must be later than now so that the clock advances."""
-    if not entry.start + entry.planned > s.now:
-        entry.planned = max(entry.request, entry.run)
-    put_off(s, place, entry.start + entry.planned)
-    s.dirty = 1
-    s.rebuild = rules.backfill == pool.CONSERVATIVE
-
-
-@inlined
 def end_job(s: Record, rules: Record, job: int) -> None:
-    """Remove an ended job from the machine, and let the built-in planner learn its run time."""
+    """Remove an ended job from the machine, and let the built-in planner learn its run time. With the event order of
+    pyss, a scheduling pass follows."""
     entry = jobs_of(s)[job]
     if not entry.released:
         drop_plan(s, job, entry.start + entry.planned)
@@ -238,15 +211,19 @@ def end_job(s: Record, rules: Record, job: int) -> None:
         if rules.refresh:
             note_result(s, rules, job)
     note(s, pool.LOG_END, job)
+    if rules.event_order == pool.PYSS:
+        one_pass(s, rules)
 
 
 @inlined
 def arrive(s: Record, rules: Record, job: int) -> None:
-    """Add a job with a planned run time to the queue."""
+    """Add a job with a planned run time to the queue. With the event order of pyss, a scheduling pass follows."""
     jobs = jobs_of(s)
     jobs[job].first = jobs[job].planned
     enqueue(s, rules, job)
     s.arrived += 1
+    if rules.event_order == pool.PYSS:
+        one_pass(s, rules)
 
 
 @inlined
@@ -255,7 +232,7 @@ def further_round(s: Record) -> bool:
     instant = instant_of(s)
     again: bool = s.instant_first < s.instant_end
     for place in range(s.instant_first, s.instant_end):
-        push_end(s, s.now, np.int64(instant[place]), instant[place])
+        s.ending = pool.push(endings_of(s), s.ending, s.now, np.int64(instant[place]), instant[place])
     s.instant_first = 0
     s.instant_end = 0
     return again

@@ -56,10 +56,11 @@ def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
 
 
 def _indices(n: int) -> np.ndarray:
+    """Allocate an int64 array of shape (n,)."""
     return np.empty(n, np.int64)
 
 
-BEGIN, OPENING, NOTICED, JOIN = range(4)
+BEGIN, OPENING, JOIN = range(3)
 """Commands of `go_forward`."""
 
 
@@ -68,8 +69,7 @@ def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) ->
     """Execute a command; Python calls only this function, so that a pass is compiled once.
 
     BEGIN: simulate from `now`; return how many jobs start at `now`. OPENING: return the index of the first opening
-    (start opportunity) for the job, or -1. NOTICED: return when the job begins to affect other jobs. JOIN: start the
-    job in the latest pass; return 0.
+    (start opportunity) for the job, or -1. JOIN: add the job to the end of the queue; return its start.
     """
     if what == BEGIN:
         begin(f, now)
@@ -79,10 +79,7 @@ def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) ->
         return float(due)
     if what == OPENING:
         return float(first_opening(f, procs, planned))
-    if what == NOTICED:
-        return noticed(f, procs, planned)
-    join_here(f, procs, planned)
-    return 0.0
+    return join_queue(f, procs, planned)
 
 
 @kernel
@@ -159,17 +156,21 @@ def empty_slot(f: Forward, place: int) -> None:
     b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
     if procs > f.block_procs[b] and planned > f.block_planned[b]:
         return
-    least_procs, least_planned = GONE, np.inf
-    for other in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
-        least_procs, least_planned = min(least_procs, f.slot_procs[other]), min(least_planned, f.slot_planned[other])
-    f.block_procs[b], f.block_planned[b] = least_procs, least_planned
+    end = min(b * BLOCK + BLOCK, n)
+    f.block_procs[b], f.block_planned[b] = least_of(f.slot_procs, f.slot_planned, b * BLOCK, end)
     if procs > f.wide_procs[w] and planned > f.wide_planned[w]:
         return
+    end = min((w + 1) * (WIDE // BLOCK), (n - 1) // BLOCK + 1)
+    f.wide_procs[w], f.wide_planned[w] = least_of(f.block_procs, f.block_planned, w * (WIDE // BLOCK), end)
+
+
+@inlined
+def least_of(procs: np.ndarray, planned: np.ndarray, first: int, end: int) -> tuple[np.int64, float]:
+    """Return the smallest number of processors and the shortest planned run time from index `first` to `end`."""
     least_procs, least_planned = GONE, np.inf
-    for other in range(w * (WIDE // BLOCK), min((w + 1) * (WIDE // BLOCK), (n - 1) // BLOCK + 1)):
-        least_procs = min(least_procs, f.block_procs[other])
-        least_planned = min(least_planned, f.block_planned[other])
-    f.wide_procs[w], f.wide_planned[w] = least_procs, least_planned
+    for k in range(first, end):
+        least_procs, least_planned = min(least_procs, procs[k]), min(least_planned, planned[k])
+    return least_procs, least_planned
 
 
 @inner
@@ -245,24 +246,25 @@ def reserve_once(f: Forward, procs: int) -> None:
 @inlined
 def next_place(f: Forward, first: int) -> int:
     """Return the first candidate from position `first` on that fits and does not delay the head job, or -1."""
-    count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
-    free, extra, n = count[FREE], count[EXTRA], count[JOBS]
-    place = first
+    place, n = first, f.tally[JOBS]
     while place < n:
         b, w = place // BLOCK, place // WIDE
-        if place % WIDE == 0 and (
-            f.wide_procs[w] > free or (f.wide_procs[w] > extra and now + f.wide_planned[w] > shadow)
-        ):
+        if place % WIDE == 0 and not may_pass(f, f.wide_procs[w], f.wide_planned[w]):
             place += WIDE
-        elif place % BLOCK == 0 and (
-            f.block_procs[b] > free or (f.block_procs[b] > extra and now + f.block_planned[b] > shadow)
-        ):
+        elif place % BLOCK == 0 and not may_pass(f, f.block_procs[b], f.block_planned[b]):
             place += BLOCK
-        elif f.slot_procs[place] <= free and (f.slot_procs[place] <= extra or now + f.slot_planned[place] <= shadow):
+        elif may_pass(f, f.slot_procs[place], f.slot_planned[place]):
             return place
         else:
             place += 1
     return -1
+
+
+@inlined
+def may_pass(f: Forward, procs: int, planned: float) -> bool:
+    """Return whether a job of this size fits now and does not delay the head job."""
+    count = f.tally
+    return bool(procs <= count[FREE] and (procs <= count[EXTRA] or f.time[NOW] + planned <= f.time[SHADOW]))
 
 
 @inlined
@@ -309,34 +311,34 @@ def first_opening(f: Forward, procs: int, planned: float) -> int:
             return -1
 
 
-@inlined
-def noticed(f: Forward, procs: int, planned: float) -> float:
-    """Return when a job at the end of the queue begins to affect later jobs: when it starts, or becomes the head."""
-    i = first_opening(f, procs, planned)
-    while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
-        i -= 1
-    since: float = f.openings[i].time
-    return since
-
-
 @inner
-def join_queue(f: Forward, procs: int, planned: float) -> None:
-    """Add a job to the end of the queue, and simulate again from the time at which it affects other jobs.
+def join_queue(f: Forward, procs: int, planned: float) -> float:
+    """Add a job to the end of the queue, simulate again from the time at which the job affects other jobs, and return
+    the job's start (infinity if it never fits).
 
-    The call takes O(1) time if the job starts in the latest pass, else O(queued + running).
+    A job affects other jobs when it starts, or when it becomes the head and has a reservation. The call takes O(1) time
+    if the job starts in the latest pass, else O(queued + running).
     """
     count, q = f.tally, f.tally[JOBS]
-    i = first_opening(f, procs, planned)
-    start = since = f.openings[max(i, 0)].time
-    if i >= 0 and count[POLICY] != GREEDY:  # without reservations, waiting jobs do not affect other jobs
-        since = noticed(f, procs, planned)
-    if i >= 0 and since == start == f.time[NOW]:
+    opening = first_opening(f, procs, planned)
+    first = max(opening, 0)
+    start: float = f.openings[first].time if opening >= 0 else np.inf
+    if count[POLICY] != GREEDY:  # without reservations, waiting jobs do not affect other jobs
+        while first > 0 and f.openings[first].shadow == np.inf and f.openings[first - 1].shadow == np.inf:
+            first -= 1
+    since = f.openings[first].time
+    if since == start == f.time[NOW] and count[POLICY] != EASY_SJBF:
         join_here(f, procs, planned)
-        return
-    f.procs[q], f.planned[q], f.order[q] = procs, planned, q
-    f.start[q] = np.inf if i >= 0 else -np.inf
+        return start
+    f.procs[q], f.planned[q], f.start[q] = procs, planned, np.inf if opening >= 0 else -np.inf
+    place = q
+    while count[POLICY] == EASY_SJBF and place > 0 and f.planned[f.order[place - 1]] > planned:
+        f.order[place] = f.order[place - 1]
+        place -= 1
+    f.order[place] = q
     count[JOBS] = q + 1
     begin(f, since)
+    return start
 
 
 @inlined
@@ -401,7 +403,7 @@ class ForwardPlan:
         self.first_end = fill(
             room, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
         )
-        self.due = self._begin(now)
+        self.due = int(self._go(BEGIN, now))
 
     @property
     def size(self) -> int:
@@ -426,18 +428,7 @@ class ForwardPlan:
         """
         if len(self) == len(self.arrays.procs):
             self._grow()
-        f, q, start = self.arrays, len(self), self.start_of(procs, planned)
-        since = self.now
-        if start < np.inf:
-            since = self._go(NOTICED, since, procs, planned)
-        if since == start == f.time[NOW] and not self.by_length:
-            self._go(JOIN, self.now, procs, planned)
-        else:
-            f.procs[q], f.planned[q] = procs, planned
-            f.start[q] = np.inf if start < np.inf else -np.inf
-            f.tally[JOBS] = q + 1
-            self._rank(q)
-            self._begin(since)
+        start = self._go(JOIN, self.now, procs, planned)
         self.due += start == self.now
         return start
 
@@ -472,21 +463,9 @@ class ForwardPlan:
         self.now = now
         return True
 
-    def _begin(self, now: float) -> int:
-        """Compute the plan from `now` on again, and return how many queued jobs start at `now`."""
-        return int(self._go(BEGIN, now, 0, 0.0))
-
-    def _go(self, what: int, now: float, procs: int, planned: float) -> float:
+    def _go(self, what: int, now: float, procs: int = 0, planned: float = 0.0) -> float:
+        """Execute a command of `go_forward` on the arrays of this schedule."""
         return float(go_forward(self.arrays, what, float(now), int(procs), float(planned)))
-
-    def _rank(self, q: int) -> None:
-        """Insert the new job into the backfill candidates: at the end, or by planned run time, after all candidates
-        that are not longer."""
-        f, place = self.arrays, q
-        if self.by_length:
-            place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))
-            f.order[place + 1 : q + 1] = f.order[place:q].copy()
-        f.order[place] = q
 
     def _grow(self) -> None:
         """Double the capacity of the queue, and compute the plan again from its first instant."""
@@ -497,4 +476,4 @@ class ForwardPlan:
         for name in ("running_end", "running_procs"):
             getattr(f, name)[:running] = getattr(old, name)[:running]
         f.tally[JOBS], f.tally[RUNNING] = n, running
-        self._begin(self.now)
+        self._go(BEGIN, self.now)

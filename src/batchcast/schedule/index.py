@@ -42,20 +42,11 @@ def build(s: Record, rules: Record) -> None:
 
 
 @inlined
-def width_class(s: Record, procs: int | np.int64) -> int:
-    """Return the class of a width: the last class whose smallest width is not larger."""
-    index = nodes_of(s)
-    number = 0
-    for k in range(1, CLASSES):
-        number += procs >= index[0, k]
-    return number
-
-
-@inlined
-def classes_within(s: Record, procs: int) -> int:
+def classes_within(s: Record, procs: int | np.int64) -> int:
     """Return the number of width classes whose smallest width is at most `procs`.
 
-    Some jobs in the last of the counted width classes may need more than `procs` processors.
+    Some jobs in the last of the counted width classes may need more than `procs` processors. A job of `procs`
+    processors belongs to the last of the counted width classes.
     """
     index = nodes_of(s)
     count = 0
@@ -71,7 +62,7 @@ def enter(s: Record, rules: Record, place: int) -> None:
     index = nodes_of(s)
     slot = slots_of(s)[place]
     live = slot.procs != GONE
-    number = width_class(s, slot.procs)
+    number = classes_within(s, slot.procs) - 1
     row, size, node, within = 1, s.leaves, place // 16, place % 16
     while True:
         entry = index[row + node]
@@ -102,14 +93,14 @@ def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
     """Raise the minima in the tree nodes above a queue slot that became empty; `procs` was the width of its job. The
     call takes at most O(16 levels) time."""
     slots, index = slots_of(s), nodes_of(s)
-    number = width_class(s, procs)
+    number = classes_within(s, procs) - 1
     length = key = head_key = np.inf
     for other in range(place // 16 * 16, min(place // 16 * 16 + 16, s.tail)):
         slot = slots[other]
         if slot.procs == GONE:
             continue
         head_key = min(head_key, slot.head_key)
-        if width_class(s, slot.procs) == number:
+        if classes_within(s, slot.procs) - 1 == number:
             length = min(length, slot.planned)
             key = min(key, min(slot.candidate_key, LAST))
     row, size, node, last = 1, s.leaves, place // 16, (s.tail - 1) // 16
@@ -200,14 +191,23 @@ def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
 
 
 @inlined
-def push_root(s: Record) -> int:
-    """Begin a search by key at the topmost node; return the size of the heap."""
-    row, size, level = 1, s.leaves, 0
+def top_level(s: Record) -> int:
+    """Return the number of the tree's topmost level, which has one node; the leaves are level 0."""
+    level, size = 0, s.leaves
     while size > 1:
-        row += size
         size = (size + 15) // 16
         level += 1
-    return push(choices_of(s), 0, 0.0, 0, level * LEVEL)
+    return level
+
+
+@inlined
+def first_row(s: Record, level: int) -> int:
+    """Return the index row of the first node of a level."""
+    row, size = 1, s.leaves
+    for _ in range(level):
+        row += size
+        size = (size + 15) // 16
+    return row
 
 
 @inner
@@ -234,11 +234,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
                 if other != head and may_pass(s, slots[other]):
                     count = push(choices, count, slots[other].candidate_key, other, -1)
             continue
-        row, size, span = 1, s.leaves, 16
-        for _ in range(level - 1):
-            row += size
-            size = (size + 15) // 16
-            span *= 16
+        row, span = first_row(s, level - 1), 16**level
         for child in range(node * 16, min(node * 16 + 16, (s.tail - 1) // span + 1)):
             key = least_key(s, rules, row, child)
             if key < np.inf:
@@ -251,21 +247,14 @@ def head_by_key(s: Record) -> int:
     """Return the slot of the head job: the smallest queue-order key, equal keys by arrival; the queue must have a job.
     O(16 levels)."""
     slots, index = slots_of(s), nodes_of(s)
-    row, size, level = 1, s.leaves, 0
-    while size > 1:
-        row += size
-        size = (size + 15) // 16
-        level += 1
-    least, node = index[row][HEAD_KEY], 0
+    level, node = top_level(s), 0
+    least = index[first_row(s, level)][HEAD_KEY]
     place: int = s.head
     if least == np.inf:
         return place
     while level > 0:
         level -= 1
-        row, size = 1, s.leaves
-        for _ in range(level):
-            row += size
-            size = (size + 15) // 16
+        row = first_row(s, level)
         node *= 16
         while index[row + node][HEAD_KEY] != least:
             node += 1

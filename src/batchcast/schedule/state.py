@@ -151,7 +151,7 @@ BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
 HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
-SHADOW = np.dtype([("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")])
+SHADOW = np.dtype([("end", "f8"), ("known_end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")])
 TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that give a risk
 RESULTS = 8  # number of stored run times per class: their count, when each job ended, log of its run time
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
@@ -212,18 +212,13 @@ def pop(heap: Record, count: int) -> int:
         place = child - 1
     while place > 0:
         parent = (place - 1) >> 1
-        if not before(moved, heap[parent]):
+        above = heap[parent]
+        if above.key < moved.key or (above.key == moved.key and above.tie <= moved.tie):
             break
         heap[place] = heap[parent]
         place = parent
     heap[place] = moved
     return last
-
-
-@inlined
-def before(one: Record, other: Record) -> bool:
-    """Return whether entry `one` comes before entry `other`."""
-    return bool(one.key < other.key or (one.key == other.key and one.tie < other.tie))
 
 
 class Memory(NamedTuple):

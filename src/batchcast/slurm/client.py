@@ -6,11 +6,11 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ..errors import BatchcastError, Unreachable
+from ..errors import Unreachable
 from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
 from ..formats.slurm import squeue
@@ -19,7 +19,7 @@ from ..formats.slurm.resources import expand, is_away
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
 from ..units import parse_duration
-from .transport import CONFIG, MARK, Transport
+from .transport import CONFIG, MARK, PARTITIONS, RESERVATIONS, Transport, readable
 
 if TYPE_CHECKING:
     from ..machines.machine import Machine
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 SNAPSHOT = (
     "squeue", "--all", "--array", "--states=all", "--Format=" + ",".join(f"{name}:{MARK}" for name in squeue.FIELDS)
 )  # fmt: skip
-LIMITS = ("scontrol", "--oneliner", "show", "partition")
 STATISTICS = ("sdiag",)
 PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
 """Keys of `scontrol show config` that change without a change of the machine."""
 KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|%Z")
 """One line per kind of node: partition, nodes, processors, memory, features, GRES, weight, sockets, cores, threads."""
 SHARES = ("sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,RawUsage")
-_Read = TypeVar("_Read")
 NODES = ("sinfo", "--noheader", "--exact", "--format=%R %N %c %m")
 """One line per kind of node: partition, node names, processors and memory (MB)."""
 AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", "--format=%N %R %c %T")
@@ -99,9 +97,10 @@ class Slurm:
         return self._shown((*SNAPSHOT, f"--user={user}"))
 
     def _shown(self, command: tuple[str, ...]) -> Snapshot:
+        """Return the jobs that a squeue command prints."""
         answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
-        jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
+        jobs, bad = readable(records, lambda r: [squeue.sighting(r)])
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
@@ -130,18 +129,19 @@ class Slurm:
         return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)
 
     def _accounted(self, since: float, until: float, *which: str, steps: bool = False) -> Snapshot:
+        """Return the jobs that sacct prints for a time span; with `steps`, also their memory use."""
         fields = squeue.FIELDS_WITH_STEPS if steps else squeue.SACCT_FIELDS
         words = "--duplicates", "--parsable", "--noheader", f"--delimiter={MARK}"
         when = f"--starttime=uts{since:.0f}", f"--endtime=uts{until:.0f}", f"--format={','.join(fields)}"
         command = ("sacct", *which, *(() if steps else ("--allocations",)), *words, *when)
         answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, fields)
-        jobs, bad = _each(squeue.with_steps(records), lambda pair: squeue.ended(*pair))
+        jobs, bad = readable(squeue.with_steps(records), lambda pair: squeue.ended(*pair))
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad + answer.refused)
 
     def reservations(self) -> list[dict[str, Any]]:
         """Return every reservation with its name, start and end (epoch, s), and whether it is for maintenance."""
-        text = self.transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
+        text = self.transport.ask(RESERVATIONS).text
         return [
             {
                 "name": r["ReservationName"],
@@ -162,7 +162,7 @@ class Slurm:
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
         from ..trace.machine_files import DUMPS  # imported here because it loads NumPy, which `report` does not need
 
-        said = [self.transport.ask(words).text for words in (LIMITS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
+        said = [self.transport.ask(words).text for words in (PARTITIONS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
         return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
 
     def machine(self) -> Machine:
@@ -203,6 +203,7 @@ class Slurm:
         return f"Slurm hides jobs (PrivateData), and the collector's user {user} {known}"
 
     def _config(self) -> Mapping[str, str]:
+        """Read Slurm's configuration, and update the attributes that come from it."""
         config = parse_config(self.transport.ask(CONFIG).text)
         self.slurm_user = config.get("SlurmUser", "").partition("(")[0]
         self.answered_by = config.get("ClusterName", "")
@@ -247,7 +248,7 @@ class Slurm:
         limits.
         """
         config = self._config()
-        records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
+        records = parse_records(self.transport.ask(PARTITIONS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
         nodes_of, total = self._nodes(partitions)
         for name, largest in nodes_of.items():
@@ -279,22 +280,24 @@ class Slurm:
             answer = self.transport.ask(STATISTICS)
         except Unreachable:
             return None
-        stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
-        if stamp is None:
+        if (stamp := re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)) is None:
             return None
         ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
         return ahead if ahead > 0 else -behind if behind > 0 else 0.0
 
 
 def _array(seen: Sighting) -> str:
+    """Return the id of a job's array; for other jobs, the job's id."""
     return seen.job_id.partition("_")[0]
 
 
 def _hides_jobs(config: Mapping[str, str]) -> bool:
+    """Return whether PrivateData in slurm.conf hides jobs."""
     return "jobs" in config.get("PrivateData", "").lower().split(",")
 
 
 def _partition(record: Mapping[str, str]) -> dict[str, float]:
+    """Return a partition's limits (s), its numbers of processors and nodes, and whether it is the default partition."""
     default, longest = parse_duration(record.get("DefaultTime", "")), parse_duration(record.get("MaxTime", ""))
     nodes = {"nodes": count(record.get("TotalNodes", "")), "max_nodes": count(record.get("MaxNodes", ""))}
     return {
@@ -310,17 +313,3 @@ def _apart(nodes: Mapping[str, float]) -> bool:
     """Return whether partitions surely share no nodes, because no prefix of node names occurs in two node lists."""
     prefixes = [re.split(r"[\[\d]", text)[0] for text in nodes]
     return len(set(prefixes)) == len(prefixes)
-
-
-def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
-    """Return the jobs of all records that can be read, and the number of broken records."""
-    jobs: list[Sighting] = []
-    bad = 0
-    for record in records:
-        try:
-            jobs.extend(read(record))
-        except Unreachable:
-            raise
-        except (BatchcastError, KeyError, ValueError):
-            bad += 1
-    return jobs, bad

@@ -14,11 +14,10 @@ from ..formats.slurm.plannable import Plannable, Submitted, submitted
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import epoch, parse_marked
 from ..units import parse_duration
-from .transport import CONFIG, MARK, Transport
+from .transport import CONFIG, MARK, PARTITIONS, RESERVATIONS, Transport, readable
 
 _FORMAT = ",".join(f"{name}:{MARK}" for name in plannable.FIELDS)
 LOOK = ("squeue", "--all", "--array", "--states=all", f"--Format={_FORMAT}")
-_PARTITIONS = ("scontrol", "--oneliner", "show", "partition")
 _MINS = ("GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins", "GrpWall")
 
 
@@ -51,20 +50,15 @@ def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
     """
     answer = transport.attempt((*LOOK, f"--jobs={','.join(jobs)}"))[0] if jobs else transport.ask(LOOK)
     records, broken = parse_marked(answer.text, answer.mark, plannable.FIELDS, header=True)
-    seen = []
-    for record in records:
-        try:
-            seen.append(plannable.plannable(record))
-        except BatchcastError:
-            broken += 1
-    return Look(answer.asked_at, tuple(seen), broken)
+    jobs_seen, bad = readable(records, lambda record: [plannable.plannable(record)])
+    return Look(answer.asked_at, tuple(jobs_seen), broken + bad)
 
 
 def ground(transport: Transport, now: float) -> Ground:
     """Read facts about the site by three calls to slurmctld, whose answers do not grow with the queue."""
     config = parse_config(transport.ask(CONFIG).text)
-    partitions = parse_records(transport.ask(_PARTITIONS).text, "PartitionName")
-    text = transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
+    partitions = parse_records(transport.ask(PARTITIONS).text, "PartitionName")
+    text = transport.ask(RESERVATIONS).text
     booted = epoch(config.get("BOOT_TIME", ""))
     return Ground(
         over_time=plannable.over_time(partitions, config),
@@ -172,7 +166,7 @@ def _ranks(transport: Transport, kind: str) -> list[float]:
     if kind == "QOS":
         text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
         return [_number(line) for line in text.splitlines()]
-    text = transport.ask(_PARTITIONS).text
+    text = transport.ask(PARTITIONS).text
     return [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
 
 
@@ -195,6 +189,7 @@ def reserving(transport: Transport) -> Reserving:
 
 
 def _number(text: str) -> float:
+    """Convert digits to a number; 0 for any other text."""
     text = text.strip()
     return float(text) if text.isascii() and text.isdigit() else 0.0
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of a batch system, with time limits, back-off after failures, minimum intervals and counters.
 
-`Commands` runs programs, `Recording` writes the answers of another transport to a file, and `Recorded` replays such a
-file. So all other modules can also run without a batch system.
+`Commands` runs programs, and `Recording` writes the answers of another transport to a file. All other modules can run
+without a batch system, with a transport that returns given answers.
 
 Queries to squeue and sacct have secret separators, so that users cannot forge answers by texts in their jobs. Other
 users can read a running program's arguments in /proc, but not its environment. squeue reads the names of its columns,
@@ -22,14 +22,15 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..errors import InputError, Unreachable, WrongCluster
+from ..errors import BatchcastError, InputError, Unreachable, WrongCluster
 from ..formats.slurm.scontrol import parse_config
 
+_Job = TypeVar("_Job")
 MARK = "{mark}"
 DAEMONS = {
     "sdiag": "slurmctld's statistics",
@@ -60,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """An object that runs the commands of a batch system, or replays their answers."""
+    """An object that runs the commands of a batch system."""
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the answer to a command; Unreachable if there is no answer."""
@@ -98,7 +99,7 @@ class Commands:
 
     Two calls to one daemon start at least `floor_s` apart. After a failure, `ask` raises Unreachable without a call for
     `back_off_s`; this pause doubles at every further failure, up to `longest_back_off_s`. Each call ends within
-    `timeout_s`. All times are in seconds. Tests pass `sleep` and `clock`.
+    `timeout_s`. All times are in seconds. Tests pass `sleep` and `now`.
     """
 
     timeout_s: float = 30.0
@@ -107,17 +108,9 @@ class Commands:
     longest_back_off_s: float = 600.0
     environment: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
-    clock: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    ticks: Callable[[], float] = time.monotonic
     counters: dict[str, Counter] = field(default_factory=dict)
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return self.clock()
-
-    def ticks(self) -> float:
-        """Return the seconds of this machine's monotonic clock."""
-        return self.monotonic()
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Run the command with a new mark; Unreachable if it fails, is missing, or its daemon is in back-off."""
@@ -128,25 +121,31 @@ class Commands:
         return self._call(command, may_be_refused=True)
 
     def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
+        """Run a command unless its daemon is in back-off, and count the call; return answer and error message."""
         daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
         counter = self.counters.setdefault(daemon, Counter())
-        now = self.clock()
+        now = self.now()
         if now < counter.not_before:
             left = counter.not_before - now
             raise Unreachable(f"{daemon} does not answer ({counter.last_error}); asked again in {left:.0f} s")
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
         mark = f"~{secrets.token_hex(8)}~"
-        asked_at = counter.last_call = self.clock()
+        asked_at = counter.last_call = self.now()
         counter.calls += 1
         try:
             question = sealed(command, MARK, mark)
             text, complaint = self._run(question.argv, question.environment, may_be_refused)
         except Unreachable as error:
-            self._failed(counter, error)
+            counter.failures += 1
+            counter.in_a_row += 1
+            counter.last_error = error.message
+            counter.away_since = counter.away_since or asked_at
+            pause = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
+            counter.not_before = self.now() + pause
             raise
         finally:
-            took = max(0.0, self.clock() - asked_at)
+            took = max(0.0, self.now() - asked_at)
             counter.seconds += took
             counter.longest_s = max(counter.longest_s, took)
         counter.in_a_row, counter.away_since, counter.not_before = 0, 0.0, 0.0
@@ -154,6 +153,7 @@ class Commands:
         return Answer(text, mark, asked_at, refused), complaint
 
     def _run(self, argv: Sequence[str], hidden: dict[str, str], may_be_refused: bool) -> tuple[str, str]:
+        """Run a program; return its output, and the error message if its exit code is not 0."""
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # without this, sacct shortens lists of array tasks
         environment = {name: value for name, value in environment.items() if name not in _LEFT_OUT} | hidden
@@ -171,14 +171,6 @@ class Commands:
         if code and not may_be_refused:
             raise Unreachable(words)
         return out.decode(errors="replace"), words
-
-    def _failed(self, counter: Counter, error: Unreachable) -> None:
-        counter.failures += 1
-        counter.in_a_row += 1
-        counter.last_error = error.message
-        counter.away_since = counter.away_since or counter.last_call
-        wait = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
-        counter.not_before = self.clock() + wait
 
     def health(self) -> dict[str, dict[str, float | str]]:
         """Return the counters of each daemon as plain numbers."""
@@ -203,21 +195,15 @@ def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: f
 
 
 CONFIG = ("scontrol", "show", "config")
+PARTITIONS = ("scontrol", "--oneliner", "show", "partition")
+RESERVATIONS = ("scontrol", "--oneliner", "show", "reservation")
 
 
 class _Wrapping:
-    """Passes on the clocks of another transport."""
+    """A transport that has the clocks of the transport `inner`."""
 
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-
-    def now(self) -> float:
-        """Return the time of the wrapped transport's clock, epoch seconds."""
-        return self.inner.now()
-
-    def ticks(self) -> float:
-        """Return the seconds of the wrapped transport's monotonic clock."""
-        return self.inner.ticks()
+        self.inner, self.now, self.ticks = inner, inner.now, inner.ticks
 
 
 class OneCluster(_Wrapping):
@@ -228,8 +214,9 @@ class OneCluster(_Wrapping):
 
     Examples
     --------
-    >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
-    >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
+    >>> from types import SimpleNamespace
+    >>> alpha = SimpleNamespace(ask=lambda _: Answer("ClusterName = alpha", "~", 0.0), now=time.time, ticks=time.time)
+    >>> OneCluster(alpha, "beta").ask(("squeue",))
     Traceback (most recent call last):
     batchcast.errors.WrongCluster: the settings name cluster beta, but Slurm's clients query alpha (ClusterName ...
     """
@@ -249,6 +236,7 @@ class OneCluster(_Wrapping):
         return self.inner.attempt(command)
 
     def _check(self) -> None:
+        """Raise WrongCluster if Slurm's clients query another cluster; query once."""
         if self._is_checked:
             return
         answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
@@ -298,6 +286,7 @@ class Recording(_Wrapping):
         return self.inner.attempt(command)
 
     def _write(self, text: str) -> None:
+        """Append a text to the recording; InputError if the file cannot be written."""
         try:
             with self.path.open("a", encoding="utf-8") as out:
                 out.write(text)
@@ -305,61 +294,16 @@ class Recording(_Wrapping):
             raise InputError(f"{self.path}: the recording cannot be written: {error.strerror}") from None
 
 
-class Line(TypedDict, total=False):
-    """A line of a recording: a command, the time of its answer, and the answer or the error."""
-
-    command: Sequence[str]
-    asked_at: float
-    text: str
-    mark: str
-    refused: int
-    error: str
-
-
-class Recorded:
-    """Replays recorded answers. The answers to each command come in the recorded order, and the time is the recorded
-    time.
-
-    A command without a further recorded answer raises Unreachable.
-    """
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self._waiting: dict[tuple[str, ...], list[Line]] = {}
-        for line in lines:
-            self._waiting.setdefault(tuple(line["command"]), []).append(line)
-        self._now = min((float(line["asked_at"]) for line in lines), default=0.0)
-
-    @classmethod
-    def read(cls, path: str | Path) -> Recorded:
-        """Open a file that `Recording` wrote."""
+def readable(records: Iterable[Any], read: Callable[[Any], Iterable[_Job]]) -> tuple[list[_Job], int]:
+    """Return the jobs of all records that can be read, and the number of broken records."""
+    jobs: list[_Job] = []
+    bad = 0
+    for record in records:
         try:
-            text = Path(path).read_text(encoding="utf-8")
-            return cls([json.loads(line) for line in text.splitlines()])
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{path}: not a recording: {error}") from None
-
-    def now(self) -> float:
-        """Return the time when the last replayed answer was recorded."""
-        return self._now
-
-    def ticks(self) -> float:
-        """Return the same time as `now`, because the clock of a recording is never set."""
-        return self._now
-
-    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Return an error message, because a recording cannot run commands."""
-        return Answer("", "", self._now), f"a recording runs no commands: {' '.join(command)}"
-
-    def ask(self, command: Sequence[str]) -> Answer:
-        """Return the next recorded answer to this command."""
-        queue = self._waiting.get(tuple(command))
-        if not queue:
-            raise Unreachable(f"the recording has no further answer to: {' '.join(command)}")
-        line = queue.pop(0)
-        self._now = max(self._now, float(line["asked_at"]))
-        if "error" in line:
-            raise Unreachable(str(line["error"]))
-        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]), int(line.get("refused", 0)))
+            jobs.extend(read(record))
+        except (BatchcastError, KeyError, ValueError):
+            bad += 1
+    return jobs, bad
 
 
 SEAL_BYTES = 6

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.schedule import NaiveProfile
 
-from batchcast.schedule.conservative import earlier_fit, earliest_fit, forget_past, hold, most_free
+from batchcast.schedule.passes import earliest_fit, forget_past, hold, most_free
 from batchcast.schedule.state import CONSERVATIVE, make_jobs, make_state
 
 TOTAL, HORIZON = 8, 1200
@@ -31,7 +31,7 @@ def test_every_answer_is_that_of_an_array_of_seconds(steps) -> None:
     for what, procs, length, which in steps:
         if what == "reserve":
             start = twin.earliest_fit(procs, length)
-            assert earliest_fit(r, procs, float(length)) == start
+            assert earliest_fit(r, procs, float(length), np.inf, np.inf) == start
             twin.hold(start, start + length, procs)
             hold(r, float(start), float(start + length), procs)
             held.append((start, length, procs))
@@ -48,7 +48,7 @@ def test_every_answer_is_that_of_an_array_of_seconds(steps) -> None:
         elif what == "earlier" and held:
             start, length, procs = held[which % len(held)]
             if start > twin.now:
-                found = earlier_fit(r, procs, float(length), float(start), np.inf)
+                found = earliest_fit(r, procs, float(length), float(start), np.inf)
                 assert found == twin.earlier_fit(procs, length, start)
         forget_past(r)  # every scheduling pass begins with this call
         until = twin.now + length

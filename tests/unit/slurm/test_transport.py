@@ -1,8 +1,9 @@
-"""Tests the transport: rate limits, time limits, counters; and its recorded version."""
+"""Tests the transport: rate limits, time limits, counters, and recordings."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from batchcast.errors import Unreachable, WrongCluster
-from batchcast.slurm.transport import CONFIG, Answer, Commands, OneCluster, Recorded, Recording
+from batchcast.slurm.transport import CONFIG, Answer, Commands, OneCluster, Recording
 
 
 class Hands:
@@ -31,7 +32,7 @@ class Hands:
 
 def transport(**more: Any) -> tuple[Commands, Hands]:
     hands = Hands()
-    return Commands(sleep=hands.sleep, clock=hands.clock, **more), hands
+    return Commands(sleep=hands.sleep, now=hands.clock, **more), hands
 
 
 ECHO = (sys.executable, "-c", "import sys; print(sys.argv[1])", "{mark}")
@@ -92,18 +93,16 @@ def test_an_answer_that_never_comes_is_given_up() -> None:
         commands.ask((sys.executable, "-c", "import select; select.select([], [], [])"))
 
 
-def test_the_recorded_twin_gives_what_was_recorded_and_invents_nothing(tmp_path: Path) -> None:
+def test_a_recording_has_every_answer_and_every_error(tmp_path: Path) -> None:
     commands, _ = transport(back_off_s=0.0)
     recording = Recording(commands, tmp_path / "log.jsonl")
     given = [recording.ask(ECHO), recording.ask(ECHO)]
     with pytest.raises(Unreachable):
         recording.ask(FAIL)
-    twin = Recorded.read(tmp_path / "log.jsonl")
-    assert [twin.ask(ECHO), twin.ask(ECHO)] == given
-    with pytest.raises(Unreachable, match="no daemon"):
-        twin.ask(FAIL)
-    with pytest.raises(Unreachable, match="no further answer"):
-        twin.ask(ECHO)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line.pop("command") for line in lines] == [list(ECHO), list(ECHO), list(FAIL)]
+    assert [Answer(**line) for line in lines[:2]] == given
+    assert "no daemon" in lines[2]["error"]
 
 
 def test_a_client_that_hangs_goes_with_what_it_started(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled import by_address
+from ..state import HEAP
 
 FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
 AFTERANY, AFTEROK, AFTERNOTOK = range(3)
@@ -42,7 +43,7 @@ JOB_RECORD = _record(
 )
 JOB_STATE = _record(
     "status part backfilled head place ending runs first_out listed",
-    "start began planned ended eligible accrued sized due leaves_at preempted rank",
+    "start began planned eligible accrued sized due leaves_at preempted rank",
 )
 NODE_STATE = _record(
     "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
@@ -55,7 +56,6 @@ SHAPE_RECORD = _record("refused cycle fits", "length")
 SLOT_RECORD = _record("next room same rises", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
-HEAP_RECORD = _record("kind what", "time")
 DOWN_RECORD = _record("node", "begin end")
 LIST_RECORD = _record("special due victim")
 PART_STATE = _record("failed part_tests idle_pass idle_cpus")
@@ -217,12 +217,12 @@ def make_state(
     events = _events(row, changes, first)
     gives_way = site.part["preempts"].any() or row["preempts"].any()  # a preempted job can run several times
     room = len(events) + (4 if gives_way else 1) * n + 8
-    heap = np.zeros(room, HEAP_RECORD)
-    heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
+    heap = np.zeros(room, HEAP)
+    heap[: len(events)] = np.array(events, HEAP)
     shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
     sets = np.zeros((SETS, width), np.int64)
     sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
-    job = filled(JOB_STATE, n, part=NONE, head=NONE, start=np.nan, ended=-1, eligible=-1, sized=row["cpus"])
+    job = filled(JOB_STATE, n, part=NONE, head=NONE, start=np.nan, eligible=-1, sized=row["cpus"])
     job["accrued"], job["leaves_at"], job["preempted"] = FAR, FAR, -FAR
     return State(
         _registers(rules, phases, first, len(events)), job, filled(NODE_STATE, nodes + 1, head=NONE, booked=FAR),

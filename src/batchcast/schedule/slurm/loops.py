@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from ...compiled import branching, inner
 from ...compiled.arrays import bits
+from ..state import pop
 from . import arrays
 from .arrays import FAR, GONE, MASK, NONE, OPEN, QUEUED, RUNNING, SEEN, UP, Jobs, Rules, Site, State
 from .place import place
 from .plan import apart, kept_from, next_candidate, open_table, plan_job
-from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
-from .preempt import LIMITED, leave, preempt
+from .policy import independent, plan_in, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .priority import compact, compact_until, decay_usage, enqueue, fair_tree, recompute, trim
-from .start import finish, pop, push, start_job
+from .start import add_event, finish, leave, preempt, start_job
 
 
 @inner
@@ -54,7 +54,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
     for p in range(len(site.part) - 1):
         s.part[p].failed = 0
     s.reg[0].passes += 1
-    depth, started, seen = 0, 0, int(s.reg[0].first)
+    depth, started, failed, seen = 0, 0, 0, int(s.reg[0].first)
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j, part = s.queue[k].job, s.queue[k].part
         seen = k + 1
@@ -76,7 +76,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             inside += bits(s.bits[MASK, w])
         if jobs.row[j].min_nodes > inside:
             continue
-        kept_from(site, jobs, s, j, t, t + plan_of(site, jobs, j, part))
+        kept_from(site, jobs, s, j, t, t + plan_in(site, part, jobs.row[j].plan))
         if place(site, jobs, s, j, part, MASK, 0):
             if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
                 start_job(site, jobs, s, j, part, now, t, 0)
@@ -88,7 +88,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             continue  # the job is refused because of a limit, which does not block other jobs
         for w in range(words):
             s.bits[SEEN, w] = s.bits[MASK, w]
-        if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
+        if preempt(site, jobs, rules, s, j, part, now):
             continue
         if not reserves(rules, s, k, now):
             continue
@@ -96,10 +96,8 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             s.part[part].failed = 1
             for w in range(words):
                 s.bits[OPEN, w] &= ~site.inside[part, w]
-            left = 0
-            for p in range(len(site.part) - 1):
-                left += 1 - s.part[p].failed
-            if left == 0:
+            failed += 1
+            if failed == len(site.part) - 1:
                 break
     if started:
         compact_until(s, seen)
@@ -182,13 +180,13 @@ PATIENCE = 1000  # number of instants without an end, submission or start after 
 def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     """Process all events until `now`: ends, submissions, cancellations, releases, changes of nodes."""
     due, before = 0, s.reg[0].now
-    while s.reg[0].heap > 0 and s.heap[0].time <= now:
-        at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
-        pop(s)
+    while s.reg[0].heap > 0 and s.heap[0].key <= now:
+        at, kind, item = s.heap[0].key, s.heap[0].tie, s.heap[0].item
+        s.reg[0].heap = pop(s.heap, int(s.reg[0].heap))
         s.reg[0].dirty = 1
         # the event is outdated: it is the end of an earlier run of a requeued job
         if kind == arrays.END and s.job[item].due > at and s.job[item].status == RUNNING:
-            push(s, s.job[item].due, arrays.END, item)
+            add_event(s, s.job[item].due, arrays.END, item)
         elif (kind in (arrays.END, arrays.CANCEL)) and s.job[item].status == RUNNING:
             finish(site, jobs, rules, s, item, at)
             s.reg[0].asked = 1
@@ -199,9 +197,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         elif kind == arrays.END:
             s.job[item].ending = 0
         else:
-            if (
-                kind == arrays.BEGIN and rules.lazy and rules.fifo
-            ):  # without backfill cycles, only the main loop finds the job
+            if kind == arrays.BEGIN and rules.lazy and rules.fifo:  # only the main loop finds the job
                 s.reg[0].asked = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
@@ -253,19 +249,15 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
 @inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """Choose the recorded nodes of a job, or any nodes if none is recorded."""
-    taken = 0
-    known = jobs.row[j].fixed_from < jobs.row[j + 1].fixed_from
+    first, taken = jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from - jobs.row[j].fixed_from
     for w in range(s.bits.shape[1]):
-        s.bits[SEEN, w] = 0 if known else s.bits[UP, w]
-    for k in range(jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from):
-        i = jobs.fixed_node[k]
+        s.bits[SEEN, w] = 0 if taken else s.bits[UP, w]
+    for i in jobs.fixed_node[first : first + taken]:
         s.bits[SEEN, i >> 6] |= 1 << (i & 63)
-        taken += 1
-    if place(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0) and (s.reg[0].taken == taken or not known):
+    if place(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0) and (s.reg[0].taken == taken or not taken):
         return
     for k in range(taken):
-        s.node[k].taken = jobs.fixed_node[jobs.row[j].fixed_from + k]
-        s.node[k].asks = jobs.fixed_cpus[jobs.row[j].fixed_from + k]
+        s.node[k].taken, s.node[k].asks = jobs.fixed_node[first + k], jobs.fixed_cpus[first + k]
     s.reg[0].taken = taken
 
 
@@ -314,7 +306,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
         if s.reg[0].submitted < len(s.order):
             event = jobs.row[s.order[int(s.reg[0].submitted)]].submit
         if s.reg[0].heap > 0:
-            event = min(event, s.heap[0].time)
+            event = min(event, s.heap[0].key)
         if s.reg[0].asked:
             event = min(event, max(s.reg[0].now, s.reg[0].last + rules.batch_sched_delay, rules.since))
         skipped = (event - poll) / rules.poll

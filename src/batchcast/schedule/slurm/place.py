@@ -51,9 +51,7 @@ def available(
         if jobs.row[j].per_node > 0:
             tasks = min(tasks, jobs.row[j].per_node)
         elif jobs.row[j].tasks > 0:
-            one = jobs.row[j].tasks == 1 or (
-                jobs.row[j].tasks == jobs.row[j].min_nodes and jobs.row[j].tasks == jobs.row[j].max_nodes
-            )
+            one = jobs.row[j].tasks == 1 or jobs.row[j].tasks == jobs.row[j].min_nodes == jobs.row[j].max_nodes
             tasks = min(tasks, 1 if one else jobs.row[j].tasks)
     return int(tasks * jobs.row[j].per_task)
 
@@ -174,11 +172,8 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
         count = kept
         if not changed:
             continue
-        if site.part[part].loaded:
-            chosen = choose_idle(site, jobs, s, j, most, count)
-        else:
-            chosen = choose(site, jobs, s, j, most, count)
-        if chosen:
+        by_load = site.part[part].loaded
+        if choose_idle(site, jobs, s, j, most, count) if by_load else choose(site, jobs, s, j, most, count):
             spread(site, jobs, s, j)
             return True
     return False
@@ -241,8 +236,8 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
 
 @inner
 def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """Choose nodes one by one as with Slurm's CR_LLN: among nodes of the lowest weight, take the one with the most free
-    processors."""
+    """Choose nodes one by one as with Slurm's CR_LLN: among nodes of the lowest weight, choose the node with the most
+    free processors."""
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
     while most > 0 and (nodes > 0 or cpus > 0):
         best = NONE
@@ -250,11 +245,8 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
             i = s.node[k].listed
             if s.node[i].trial <= 0 or (most == 1 and s.node[i].trial < cpus):
                 continue
-            if best != NONE and site.node[i].weight == site.node[best].weight:
-                better = s.node[i].trial > s.node[best].trial
-            else:
-                better = best == NONE or site.node[i].weight < site.node[best].weight
-            if better:
+            lighter = site.node[i].weight - site.node[best].weight
+            if best == NONE or lighter < 0 or (lighter == 0 and s.node[i].trial > s.node[best].trial):
                 best = i
         if best == NONE:
             break
@@ -279,9 +271,8 @@ def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
         elif jobs.row[j].tasks == 0 or jobs.row[j].per_node > 0:
             s.node[k].asks = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task
         else:
-            s.node[k].asks = max(
-                min(s.node[i].trial, left - max(jobs.row[j].min_nodes - k - 1, 0)), jobs.row[j].per_task
-            )
+            most = left - max(jobs.row[j].min_nodes - k - 1, 0)
+            s.node[k].asks = max(min(s.node[i].trial, most), jobs.row[j].per_task)
             left -= s.node[k].asks
 
 
@@ -335,9 +326,8 @@ def may_start(
         while word:
             i = (w << 6) + lowest(word)
             word &= word - 1
-            if features & ~site.node[i].features or (
-                jobs.row[j].any_gres and not gres_by(site, jobs, s, j, i, t, later)
-            ):
+            has_gres = not jobs.row[j].any_gres or gres_by(site, jobs, s, j, i, t, later)
+            if features & ~site.node[i].features or not has_gres:
                 continue
             free = cpus_by(site, s, i, t, later)
             if free >= (site.node[i].cpus if jobs.row[j].exclusive else each):
@@ -366,27 +356,35 @@ MANY = 96  # nodes; above this number, marking the jobs on the nodes costs more 
 
 
 @inner
-def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
+def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float, victims: int) -> float:
     """Return when the job starts on the nodes SEEN if running jobs end as planned: `t` means now, -1 never or after
-    `latest`.
+    `latest`. The result `t - 1` means now, if the first `victims` listed jobs are preempted.
 
     Slurm removes ending jobs in groups, whose time windows double in length, and tries to place the job after each
     group. This function examines only the nodes of removed jobs again, and a placement is tried only if the total
-    number of processors is sufficient.
+    number of processors is sufficient. Preempted jobs are removed before the first group.
     """
-    survey(site, jobs, s, j, part, SEEN, 0)
-    if pick(site, jobs, s, j, part):
+    if place(site, jobs, s, j, part, SEEN, 0):
         return t
     if not enough(site, jobs, s, j, part):
         return -1.0
     s.reg[0].stamp += 1
-    window, base, running = 30.0, -1.0, int(s.reg[0].running)
+    stamp, window, base, running = int(s.reg[0].stamp), 30.0, -1.0, int(s.reg[0].running)
     mark_touching(s, t, latest, running)
+    for k in range(victims):
+        other = s.list[k].victim
+        s.job[other].listed = stamp
+        s.marks[s.job[other].place >> 6] &= ~(1 << (s.job[other].place & 63))
+        take_off(site, jobs, s, j, part, other)
+    if victims > 0 and pick(site, jobs, s, j, part):
+        return t - 1
     k, following, last = next_marked(s, 0, running), 0, 0.0
     while k != NONE:
         closed = removed = False
         while k != NONE and not closed:
             end, other, following = max(s.active[k].end, t + KILL_WAIT), s.active[k].job, k + 1
+            while following < running and s.job[s.active[following].job].listed == stamp:
+                following += 1
             k = next_marked(s, following, running)
             if end > latest:
                 if touches(s, other):
@@ -398,7 +396,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
                 removed, last = True, end
                 closed = following < running and max(s.active[following].end, t + KILL_WAIT) > base + window
         while not closed and following < running:  # unmarked jobs end after `latest`, or have no node of SEEN
-            if touches(s, s.active[following].job):
+            if touches(s, s.active[following].job) and s.job[s.active[following].job].listed != stamp:
                 return -1.0
             following += 1
         if not removed:

@@ -13,9 +13,8 @@ from ...compiled import inlined, inner
 from ...compiled.arrays import bits, lowest
 from .arrays import IDLE, MASK, MINE, NONE, QUEUED, SEEN, UP, WITNESS, Jobs, Rules, Site, State
 from .place import KILL_WAIT, available_beside, cpus_by, first_after, may_start, most_nodes, wanted_memory, will_run
-from .policy import independent, plan_of, taken_cpus, too_many, too_much
-from .preempt import list_victims, preempt, will_run_past
-from .start import start_job
+from .policy import independent, plan_in, taken_cpus, too_many, too_much
+from .start import list_victims, preempt, start_job
 
 LOT = 512  # running jobs
 
@@ -144,8 +143,8 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
         if s.slot[row].begin >= begin:
             for w in range(words):
                 s.slot_free[row, w] &= ~s.bits[MINE, w]
-            if last == NONE or s.slot[last].end <= begin:
-                take_room(site, s, row, t, end)
+            for k in range(int(s.reg[0].taken)):  # the processors of the booked nodes are no longer available
+                s.slot[row].room -= max(cpus_by(site, s, s.node[k].taken, t, s.slot[row].end), 0)
             if last != NONE and s.slot[last].end <= begin:
                 compare(s, last)
         last = row
@@ -158,23 +157,6 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
             join(s, row)
             return
         row = s.slot[row].next
-
-
-@inlined
-def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
-    """Reduce the number of available processors (`room`) of the table's records from `first` to `end` by the processors
-    that are free on the chosen nodes."""
-    for k in range(int(s.reg[0].taken)):
-        i, row = s.node[k].taken, first
-        free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
-        while row != NONE and s.slot[row].end <= end:
-            until = s.slot[row].end
-            if until >= t + KILL_WAIT:
-                while entry != NONE and s.pool[entry].end <= until:
-                    free += s.pool[entry].cpus
-                    entry = s.pool[entry].beside
-            s.slot[row].room -= max(free, 0)
-            row = s.slot[row].next
 
 
 @inner
@@ -247,16 +229,9 @@ def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) 
             one = 1 << (i & 63)
             if s.node[i].stamp != stamp:
                 s.node[i].stamp = stamp
-                free, more = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
-                while more != NONE and s.pool[more].end <= at and at >= t + KILL_WAIT:
-                    free += s.pool[more].cpus
-                    more = s.pool[more].beside
+                free = cpus_by(site, s, i, t, at)
                 if s.slot_free[row, i >> 6] & one:
-                    later = free
-                    while more != NONE and s.pool[more].end <= end:
-                        later += s.pool[more].cpus
-                        more = s.pool[more].beside
-                    s.slot[row].room -= max(later, 0) - max(free, 0)
+                    s.slot[row].room -= max(cpus_by(site, s, i, t, end), 0) - max(free, 0)
                 if free <= 0:
                     s.slot_ready[row, i >> 6] &= ~one
             entry = s.pool[entry].next
@@ -333,13 +308,9 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
         for w in range(s.bits.shape[1]):
             s.bits[WITNESS, w] = 0
         return True
-    if jobs.row[j].cpus > idle_cpus(site, s, part):
-        return False
-    shape = jobs.row[j].form
-    if s.shape[shape, part].refused == s.reg[0].grown:
-        return False
-    length = plan_of(site, jobs, j, part)
-    if s.shape[shape, part].cycle == s.reg[0].passes and length >= s.shape[shape, part].length:
+    shape, length = s.shape[jobs.row[j].form, part], plan_in(site, part, jobs.row[j].plan)
+    refused = shape.refused == s.reg[0].grown or (shape.cycle == s.reg[0].passes and length >= shape.length)
+    if refused or jobs.row[j].cpus > idle_cpus(site, s, part):
         return False
     if rules.enforce:
         least = jobs.row[j].min_nodes
@@ -368,9 +339,9 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
                 if total >= jobs.row[j].cpus and nodes >= jobs.row[j].min_nodes:
                     return True
     if untouched:
-        s.shape[shape, part].refused = int(s.reg[0].grown)
+        shape.refused = int(s.reg[0].grown)
     else:
-        s.shape[shape, part].cycle, s.shape[shape, part].length = int(s.reg[0].passes), length
+        shape.cycle, shape.length = int(s.reg[0].passes), length
     return False
 
 
@@ -383,8 +354,8 @@ def plan_job(
 ) -> int:
     """Try to start or book a job now and after each booking that prevents an earlier start; return 1 if started, 2 if
     booked, else 0."""
-    length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
-    kept = len(site.reservation) > 0
+    length, later, row, scan, short = plan_in(site, part, jobs.row[j].plan), t, 0, 0, NONE
+    reserved = len(site.reservation) > 0
     last = float((int(t) + rules.bf_window) // rules.bf_resolution * rules.bf_resolution)  # the end of the table
     # the caller does not use a start after `later`, but Slurm stores the job size that the will-run test computes
     victims = list_victims(site, jobs, rules, s, j, part, t)
@@ -392,7 +363,7 @@ def plan_job(
     ends = next_mask(site, jobs, s, j, part, t, t + length)
     while later >= 0:
         earliest, end = later, later + length
-        if kept:
+        if reserved:
             ends = next_mask(site, jobs, s, j, part, earliest, end)
         row = record_after(s, row, earliest)
         rise = rise_after(s, row, end)
@@ -402,7 +373,7 @@ def plan_job(
         if cuts and reserves and later >= 0:  # the caller does not use a start after `later`
             scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
             if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
-                if not kept:  # this record has too few processors, so all starts before its end fail
+                if not reserved:  # this record has too few processors, so all starts before its end fail
                     row = last_rise(s, rise, short)
                     later = s.slot[row].end
                 continue
@@ -410,10 +381,7 @@ def plan_job(
                 continue
         start = -1.0
         if free_until(s, row, end) >= jobs.row[j].min_nodes:
-            if victims > 0:
-                start = will_run_past(site, jobs, s, j, part, t, victims)
-            else:
-                start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
+            start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE, victims)
         if start < 0:
             if not reserves:
                 return 0

@@ -11,23 +11,12 @@ NODES, MEMORY = 1, 2  # indices of TRES: processors, nodes, memory, then each GR
 
 
 @inlined
-def _within(site: Site, asked: float, part: int) -> float:
-    if asked < 0:
-        asked = site.part[part].default_time if site.part[part].default_time >= 0 else site.part[part].max_time
-    return float(min(asked, site.part[part].max_time, 31536000.0))
-
-
-@inlined
-def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Return the job's planned run time in this partition: its time limit, a prediction or the default limit, at most
-    MaxTime."""
-    return _within(site, jobs.row[j].plan, part)
-
-
-@inlined
-def held_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Return the planned run time of a running job in this partition."""
-    return _within(site, jobs.row[j].held, part)
+def plan_in(site: Site, part: int, length: float) -> float:
+    """Return the planned run time of a job in a partition: its limit or prediction `length`, or the partition's default
+    limit if `length` is -1; at most MaxTime."""
+    if length < 0:
+        length = site.part[part].default_time if site.part[part].default_time >= 0 else site.part[part].max_time
+    return float(min(length, site.part[part].max_time, 31536000.0))
 
 
 @inner
@@ -40,9 +29,7 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
         if s.job[o].status != DONE and s.job[o].status != GONE:
             return False
         bad = s.job[o].status == GONE or jobs.row[o].fails or jobs.row[o].cancel <= now
-        if jobs.needs_kind[k] == AFTEROK and bad:
-            return False
-        if jobs.needs_kind[k] == AFTERNOTOK and not bad:
+        if (jobs.needs_kind[k] == AFTEROK and bad) or (jobs.needs_kind[k] == AFTERNOTOK and not bad):
             return False
     if jobs.row[j].singleton:
         o = jobs.row[j].earlier
@@ -71,9 +58,8 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
     if jobs.row[j].barred:
         return True
     q, u, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].assoc
-    if s.qos[q].jobs >= site.qos[q].jobs or s.qos_user_jobs[q, u] >= site.qos[q].user_jobs:
-        return True
-    if s.qos_account_jobs[q, jobs.row[j].account] >= site.qos[q].account_jobs:
+    full = s.qos[q].jobs >= site.qos[q].jobs or s.qos_user_jobs[q, u] >= site.qos[q].user_jobs
+    if full or s.qos_account_jobs[q, jobs.row[j].account] >= site.qos[q].account_jobs:
         return True
     if site.qos[q].user_jobs == FAR and a != NONE and s.assoc[a].jobs >= site.assoc[a].own_jobs:
         return True
@@ -149,13 +135,10 @@ def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, node
         s.qos_tres[q, k] += more
         s.qos_user_tres[q, u, k] += more
         s.qos_account_tres[q, c, k] += more
-        a = jobs.row[j].assoc
-        while a != NONE:
-            s.assoc_tres[a, k] += more
-            a = site.assoc[a].parent
-    a = jobs.row[j].assoc
     while a != NONE:
         s.assoc[a].jobs += sign
+        for k in range(site.qos_tres.shape[1]):
+            s.assoc_tres[a, k] += sign * amount(site, jobs, j, part, k, cpus, nodes)
         a = site.assoc[a].parent
     if jobs.row[j].array != NONE:
         s.array_running[jobs.row[j].array] += sign

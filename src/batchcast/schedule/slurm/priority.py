@@ -21,13 +21,8 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     age = min(waited / rules.max_age, 1.0)
     size = (jobs.row[j].min_nodes / len(site.node) + s.job[j].sized / rules.machine_cpus) / 2
     fair = s.assoc[jobs.row[j].assoc].fair if jobs.row[j].assoc != NONE else 0.0
-    total = (
-        rules.w_age * age
-        + rules.w_fairshare * fair
-        + rules.w_jobsize * size
-        + rules.w_partition * site.part[part].factor
-        + rules.w_qos * site.qos[jobs.row[j].qos].factor
-    )
+    of_job = rules.w_age * age + rules.w_fairshare * fair + rules.w_jobsize * size
+    total = of_job + rules.w_partition * site.part[part].factor + rules.w_qos * site.qos[jobs.row[j].qos].factor
     for k in range(len(site.tres_weight)):
         if site.tres_weight[k] > 0 and site.part_tres[part, k] > 0:
             asks = amount(site, jobs, j, part, k, s.job[j].sized, float(jobs.row[j].min_nodes))
@@ -89,9 +84,8 @@ def fair_tree(site: Site, s: State) -> None:
         for b in range(count):
             if site.assoc[b].parent == site.assoc[a].parent:
                 everyone += s.assoc[b].level
-        s.assoc[a].fair = (
-            FAR if s.assoc[a].level == 0 or everyone == 0 else site.assoc[a].share / (s.assoc[a].level / everyone)
-        )
+        level = s.assoc[a].level
+        s.assoc[a].fair = FAR if level == 0 or everyone == 0 else site.assoc[a].share / (level / everyone)
     for a in range(count):
         s.assoc[a].level = s.assoc[a].fair
     ranked, depth, top = 0, 0, 0
@@ -144,33 +138,21 @@ def comes_before(jobs: Jobs, s: State, pair: Record, than: Record) -> bool:
         return True
     if jobs.row[other].preempts >> jobs.row[job].qos & 1:
         return False
-    if pair.tier != than.tier:
-        return bool(pair.tier < than.tier)
-    if pair.order != than.order:
-        return bool(pair.order < than.order)
-    x, y = s.group_sequence[jobs.row[job].group], s.group_sequence[jobs.row[other].group]
-    if x != y:
-        return bool(x < y)
-    if jobs.row[job].task != jobs.row[other].task:
-        return bool(jobs.row[job].task < jobs.row[other].task)
-    return bool(job < other)
-
-
-@inner
-def swap(s: State, a: int, b: int) -> None:
-    """Exchange two queued pairs of job and partition."""
-    s.queue[a].job, s.queue[b].job = s.queue[b].job, s.queue[a].job
-    s.queue[a].part, s.queue[b].part = s.queue[b].part, s.queue[a].part
-    s.queue[a].tier, s.queue[b].tier = s.queue[b].tier, s.queue[a].tier
-    s.queue[a].order, s.queue[b].order = s.queue[b].order, s.queue[a].order
+    if pair.tier != than.tier or pair.order != than.order:
+        return bool(pair.tier < than.tier or (pair.tier == than.tier and pair.order < than.order))
+    mine = (s.group_sequence[jobs.row[job].group], jobs.row[job].task, job)
+    return bool(mine < (s.group_sequence[jobs.row[other].group], jobs.row[other].task, other))
 
 
 @inner
 def sink(jobs: Jobs, s: State, k: int, first: int) -> None:
-    """Move the pair at position k forward, at most to position `first`, until these pairs are in order."""
-    while k > first and comes_before(jobs, s, s.queue[k], s.queue[k - 1]):
-        swap(s, k, k - 1)
+    """Move the pair at position k forward, at most to position `first`, until the pairs from `first` to k are in
+    order."""
+    s.spare[0] = s.queue[k]
+    while k > first and comes_before(jobs, s, s.spare[0], s.queue[k - 1]):
+        s.queue[k] = s.queue[k - 1]
         k -= 1
+    s.queue[k] = s.spare[0]
 
 
 @inner
@@ -196,8 +178,7 @@ def compact(s: State, without: int) -> None:
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j = s.queue[k].job
         if s.job[j].status == QUEUED and j != without:
-            if kept != k:
-                move(s, k, kept)
+            s.queue[kept] = s.queue[k]
             kept += 1
     s.reg[0].first, s.reg[0].queue = 0, kept
 
@@ -209,8 +190,7 @@ def compact_until(s: State, end: int) -> None:
     for k in range(end - 1, int(s.reg[0].first) - 1, -1):
         if s.job[s.queue[k].job].status == QUEUED:
             kept -= 1
-            if kept != k:
-                move(s, k, kept)
+            s.queue[kept] = s.queue[k]
     s.reg[0].first = kept
 
 
@@ -221,13 +201,6 @@ def trim(s: State) -> None:
     while k < end and s.job[s.queue[k].job].status != QUEUED:
         k += 1
     s.reg[0].first = k
-
-
-@inner
-def move(s: State, a: int, b: int) -> None:
-    """Copy the pair at position a to position b."""
-    s.queue[b].job, s.queue[b].part = s.queue[a].job, s.queue[a].part
-    s.queue[b].tier, s.queue[b].order = s.queue[a].tier, s.queue[a].order
 
 
 @inner
@@ -280,7 +253,7 @@ def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
         if a == size:
             return
         if b < high and comes_before(jobs, s, s.queue[b], s.spare[a]):
-            move(s, b, k)
+            s.queue[k] = s.queue[b]
             b += 1
         else:
             s.queue[k] = s.spare[a]

@@ -49,18 +49,12 @@ Reorder = Callable[[Seen], tuple[np.ndarray, float]]
 """Returns new factors (k,), and the time (s) at which they next change without a new job, or infinity."""
 
 
-class Planned(NamedTuple):
-    """Planned run times (n,) of waiting jobs, which apply from `late` seconds after a job's submission on."""
-
-    lengths: np.ndarray
-    late: float
-
-
 def looks(
-    site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None
+    site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: np.ndarray, late: float
 ) -> Iterator[Rules]:
     """Yield settings for the simulation up to each instant at which the planner sets factors and planned run times.
 
+    The planned run times `planned` (n,) of waiting jobs apply from `late` seconds after a job's submission on.
     Raises UsageError if jobs are reordered and a QOS may preempt another, because the queue is then not in order of
     priority.
     """
@@ -78,17 +72,15 @@ def looks(
         changes = FAR if reorder is None else _look(site, jobs, rules, s, factor, at, reorder)
         k = int(np.searchsorted(submits, at, side="right"))
         changes = min(changes, float(submits[k]) if k < len(submits) else FAR)
-        if planned is not None:
-            k = int(np.searchsorted(submits, at - planned.late, side="right"))
-            if k > set_up_to:
-                updated = np.zeros(len(factor), bool)
-                updated[set_up_to:k] = jobs.row["plan"][set_up_to:k] != planned.lengths[set_up_to:k]
-                jobs.row["plan"][set_up_to:k] = planned.lengths[set_up_to:k]
-                reprioritize(site, jobs, rules, s, updated, at)
-                _wake(rules, s, at)
-                set_up_to = k
-            changes = min(changes, float(submits[k]) + planned.late if k < len(submits) else FAR)
-        due = max(changes, at + LOOKS_S)
+        k = int(np.searchsorted(submits, at - late, side="right"))
+        if k > set_up_to:
+            updated = np.zeros(len(factor), bool)
+            updated[set_up_to:k] = jobs.row["plan"][set_up_to:k] != planned[set_up_to:k]
+            jobs.row["plan"][set_up_to:k] = planned[set_up_to:k]
+            reprioritize(site, jobs, rules, s, updated, at)
+            _wake(rules, s, at)
+            set_up_to = k
+        due = max(min(changes, float(submits[k]) + late if k < len(submits) else FAR), at + LOOKS_S)
 
 
 def _over(s: State) -> bool:
@@ -230,16 +222,17 @@ def simulate_slurm(
     site, index = make_site(machine)
     places = {(r.key, r.task): k for k, r in enumerate(ordered)}
     jobs = make_jobs(index, ordered, {places[k]: v for k, v in recorded.fixed.items() if k in places})
-    planned = None
+    planned = limit = jobs.row["plan"][:-1]
+    late = math.inf
     if lengths is not None:
-        limit, of = jobs.row["plan"][:-1], np.array([max(lengths.of(r), 1.0) for r in ordered])
-        shorter = np.where(limit >= 0, np.minimum(of, limit), of)
+        of = np.array([max(lengths.of(r), 1.0) for r in ordered])
+        planned = np.where(limit >= 0, np.minimum(of, limit), of)
         if not lengths.restored:
-            jobs.row["held"][:-1] = shorter
+            jobs.row["held"][:-1] = planned
         if lengths.late > 0:
-            planned = Planned(shorter, lengths.late)
+            late = lengths.late
         else:
-            jobs.row["plan"][:-1] = shorter
+            jobs.row["plan"][:-1] = planned
     settings = make_rules(machine, **rules)
     always = ((name, -FAR, FAR) for group in machine.nodes for name in group.down)
     down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
@@ -249,9 +242,8 @@ def simulate_slurm(
             state.assoc["usage"][place] = seconds
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
-    for now in (
-        [settings] if reorder is None and planned is None else looks(site, jobs, settings, state, reorder, planned)
-    ):
+    at_once = reorder is None and late == math.inf
+    for now in [settings] if at_once else looks(site, jobs, settings, state, reorder, planned, late):
         while (done := advance(site, jobs, now, state, CHUNK if until == NONE else WATCHED)) >= 0:
             if tick is not None:
                 tick(done)
@@ -261,6 +253,7 @@ def simulate_slurm(
 
 
 def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
+    """Return the outcome of a simulation that has ended."""
     out, job, row = state.out[: int(state.reg["out"][0])], state.job, jobs.row[:-1]
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     last = np.arange(len(out)) >= job["first_out"][out["job"]]

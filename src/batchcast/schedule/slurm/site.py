@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,118 +18,94 @@ from . import arrays
 from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, mask, records
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Positions of nodes, features, GRES and associations in the arrays.
-
-    `groups` (n,) has the node group of each node, `kinds` the kinds of GRES, `bits` the bit position of each feature
-    and GRES, `members` the nodes of each partition, `tres` the names of TRES, and `parent` the parent of each
-    association.
-    """
-
-    node: Mapping[str, int]
-    groups: Sequence[NodeGroup]
-    kinds: Sequence[str]
-    bits: Mapping[str, int]
-    members: Sequence[Sequence[int]]
-    tres: Sequence[str]
-    assoc: Mapping[tuple[str, str], int]
-    parent: Sequence[int]
-
-    @classmethod
-    def of(cls, machine: Machine) -> _Places:
-        names = {name: i for i, name in enumerate(machine.node_names())}
-        kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
-        words = {w for g in machine.nodes for w in _words(g.features, g.gres)}
-        if len(words) > 62 or len(machine.partitions) > 62:
-            raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
-        places = {(a.account, a.user): k for k, a in enumerate(machine.associations)}
-        return cls(
-            names,
-            [group for group in machine.nodes for _ in group.names],
-            kinds,
-            {word: 1 << k for k, word in enumerate(sorted(words))},
-            [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions],
-            ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)],
-            places,
-            [_parent(a.account, a.user, a.parent, places) for a in machine.associations],
-        )
-
-    def sets(self, groups: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return sets of named nodes as bits (sets, words)."""
-        width = (len(self.node) + 63) // 64
-        return whole([mask(names, self.node, width) for names in groups], len(groups), width)
-
-
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     """Return the machine's arrays, and the tables by which the names in requests are converted."""
-    at = _Places.of(machine)
-    qos, assoc = machine.qos, machine.associations
+    at = _index(machine)
+    groups, kinds, tres, parent = at["groups"], at["gres"], at["tres"], at["parent"]
+    qos, assoc, partitions, reservations = machine.qos, machine.associations, machine.partitions, machine.reservations
     alike = _alike(machine)
     site = Site(
-        node=records(
+        node=np.array(
+            [(g.cpus, g.weight, sum(at["feature"][w] for w in _words(g)), min(g.memory_mib, FAR)) for g in groups],
             arrays.NODE_RECORD,
-            cpus=[g.cpus for g in at.groups],
-            weight=[g.weight for g in at.groups],
-            features=[sum(at.bits[w] for w in _words(g.features, g.gres)) for g in at.groups],
-            memory=[min(g.memory_mib, FAR) for g in at.groups],
         ),
-        gres=whole([[amount(g.gres, kind) for kind in at.kinds] for g in at.groups], len(at.groups), len(at.kinds)),
-        part=_partitions(machine, at.members),
-        inside=at.sets([p.nodes for p in machine.partitions]),
-        members=np.array([i for m in at.members for i in m], np.int64),
+        gres=whole([[amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
+        part=_partitions(machine, at["members"]),
+        inside=_sets([p.nodes for p in partitions], at["node"]),
+        members=np.array([i for m in at["members"] for i in m], np.int64),
         qos=_qos(machine),
-        qos_tres=_limits([q.limits.grp_tres for q in qos], at.tres),
-        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos], at.tres),
-        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos], at.tres),
-        qos_job_tres=_limits([q.limits.max_tres for q in qos], at.tres),
-        assoc=_associations(assoc, at.parent),
-        assoc_tres=_limits([a.limits.grp_tres for a in assoc], at.tres),
-        assoc_job_tres=_limits(_inherited(assoc, at.parent, "max_tres", {}), at.tres),
+        qos_tres=_limits([q.limits.grp_tres for q in qos], tres),
+        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos], tres),
+        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos], tres),
+        qos_job_tres=_limits([q.limits.max_tres for q in qos], tres),
+        assoc=_associations(assoc, parent),
+        assoc_tres=_limits([a.limits.grp_tres for a in assoc], tres),
+        assoc_job_tres=_limits(_inherited(assoc, parent, "max_tres", {}), tres),
         billing=np.array(
-            [
-                [float((p.billing_weights or {"cpu": 1.0}).get(name, 0.0)) for name in at.tres]
-                for p in machine.partitions
-            ]
+            [[float((p.billing_weights or {"cpu": 1.0}).get(name, 0.0)) for name in tres] for p in partitions]
         ),
-        tres_weight=tres_weights(machine.settings, at.tres),
-        part_tres=np.array([_held(p, machine, at.kinds) for p in machine.partitions]),
+        tres_weight=tres_weights(machine.settings, tres),
+        part_tres=np.array([_held(p, machine, kinds) for p in partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
-        reservation=records(
-            arrays.RESERVATION_RECORD,
-            begin=[r.start for r in machine.reservations],
-            end=[r.end for r in machine.reservations],
-            every=[r.every for r in machine.reservations],
-            within=[r.max_time for r in machine.reservations],
-            until=[min(r.until, FAR) for r in machine.reservations],
+        reservation=np.array(
+            [(r.start, r.end, r.every, r.max_time, min(r.until, FAR)) for r in reservations], arrays.RESERVATION_RECORD
         ),
-        reserved=at.sets([r.nodes for r in machine.reservations]),
-        alike=at.sets(alike),
-        sample=np.array([at.node[names[0]] for names in alike], np.int64),
+        reserved=_sets([r.nodes for r in reservations], at["node"]),
+        alike=_sets(alike, at["node"]),
+        sample=np.array([at["node"][names[0]] for names in alike], np.int64),
     )
-    return site, _index(machine, at)
+    return site, at
 
 
-def _index(machine: Machine, at: _Places) -> dict[str, Any]:
-    """Return the tables by which the names in requests are converted."""
-    qos, partitions = machine.qos, machine.partitions
+def _index(machine: Machine) -> dict[str, Any]:
+    """Return the positions of nodes, features, GRES, partitions, QOS and associations in the arrays, and the other
+    tables by which requests are converted.
+
+    `groups` (n,) has the node group of each node, `members` the nodes of each partition, `cpus` the node sizes of each
+    partition, `feature` the bit of each feature and GRES, `gres` the kinds of GRES, `tres` the names of TRES, and
+    `parent` the parent of each association.
+    """
+    qos, partitions, assoc = machine.qos, machine.partitions, machine.associations
+    node = {name: i for i, name in enumerate(machine.node_names())}
+    groups = [group for group in machine.nodes for _ in group.names]
+    words = {w for g in machine.nodes for w in _words(g)}
+    if len(words) > 62 or len(partitions) > 62:
+        raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
+    kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
+    members = [sorted(node[n] for n in p.nodes if n in node) for p in partitions]
+    places = {(a.account, a.user): k for k, a in enumerate(assoc)}
+    parent = [_parent(a, places) for a in assoc]
+    modes = _modes(machine, "qos", qos)
     return {
-        "node": at.node,
-        "cpus": [{at.groups[i].cpus for i in m} for m in at.members],
-        "feature": at.bits,
-        "gres": at.kinds,
+        "node": node,
+        "groups": groups,
+        "members": members,
+        "cpus": [{groups[i].cpus for i in m} for m in members],
+        "feature": {word: 1 << k for k, word in enumerate(sorted(words))},
+        "gres": kinds,
+        "tres": ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)],
         "partition": {p.name: k for k, p in enumerate(partitions)},
         "default": sum(1 << k for k, p in enumerate(partitions) if p.default) or 1,
         "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
         "memory": holds_memory(machine),
         "licenses": tuple(machine.licenses),
         "enforced": enforces_limits(machine),
-        "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
+        "wall": ([q.limits.max_wall for q in qos], _inherited(assoc, parent, "max_wall", math.inf)),
         "qos": {q.name: k for k, q in enumerate(qos)},
-        "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
-        "assoc": at.assoc,
+        "preempts": [
+            sum(1 << k for k, other in enumerate(qos) if other.name in q.preempts and modes[k] != "OFF") for q in qos
+        ]
+        or [0],
+        "assoc": places,
+        "parent": parent,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
+
+
+def _sets(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> np.ndarray:
+    """Return sets of named nodes as bits (sets, words)."""
+    width = (len(places) + 63) // 64
+    return whole([mask(names, places, width) for names in groups], len(groups), width)
 
 
 def enforces_limits(machine: Machine) -> bool:
@@ -176,17 +151,17 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
     """Return the records of partitions, and one more record for the end of the last partition's nodes."""
     partitions = machine.partitions
     loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
-    by_tier = _preempts_by(machine, "partition_prio")
+    modes = _modes(machine, "partition_prio", partitions)
     most = max(p.priority_job_factor for p in partitions) or 1
     holds = holds_memory(machine)
     return records(
         arrays.PART_RECORD,
         tier=[p.priority_tier for p in partitions] + [0],
         loaded=[p.least_loaded or loaded for p in partitions] + [0],
-        preempts=[_lower(machine, p) for p in partitions] + [0],
-        cancels=[by_tier and _cancels(machine, p.preempt_mode) for p in partitions] + [0],
-        grace=[p.grace_time if by_tier else 0.0 for p in partitions] + [0.0],
-        first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
+        preempts=[_lower(partitions, modes, p.priority_tier) for p in partitions] + [0],
+        cancels=[mode == "CANCEL" for mode in modes] + [0],
+        grace=[p.grace_time if mode != "OFF" else 0.0 for p, mode in zip(partitions, modes)] + [0.0],
+        first=np.cumsum([0, *map(len, members)]),
         factor=[p.priority_job_factor / most for p in partitions] + [0.0],
         max_time=[min(p.max_time, FAR) for p in partitions] + [0.0],
         default_time=[or_none(p.default_time) for p in partitions] + [0.0],
@@ -198,14 +173,15 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
 def _qos(machine: Machine) -> np.ndarray:
     """Return the records of QOS; if the machine has none, one QOS without limits."""
     qos = machine.qos or (Qos(""),)
-    by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
+    modes, exempt = _modes(machine, "qos", qos), parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
+    exempt = exempt if 0 <= exempt < math.inf else 0.0
     best = max(q.priority for q in qos) or 1.0
     return records(
         arrays.QOS_RECORD,
         factor=[q.priority / best for q in qos],
         rank=[int(min(q.priority, 0xFFFF)) for q in qos],
-        cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos],
-        grace=[q.grace_time if by_qos else 0.0 for q in qos],
+        cancels=[mode == "CANCEL" for mode in modes],
+        grace=[q.grace_time if mode != "OFF" else 0.0 for q, mode in zip(qos, modes)],
         exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos],
         jobs=[min(q.limits.grp_jobs, FAR) for q in qos],
         user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos],
@@ -226,47 +202,30 @@ def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.nda
     )
 
 
-def _preempts_by(machine: Machine, kind: str) -> bool:
-    return machine.settings.get("PreemptType", "").endswith(kind)
+def _modes(machine: Machine, kind: str, preempted: Sequence[Partition | Qos]) -> list[str]:
+    """Return how the jobs of each partition or QOS are preempted: OFF, REQUEUE or CANCEL; OFF if PreemptType is not
+    `kind`.
 
-
-def _mode(machine: Machine, own: str) -> str:
-    """Return OFF, REQUEUE or CANCEL, from the preemption mode `own` or, if it is not set, from the cluster's mode.
-
-    With JobRequeue=0, REQUEUE means CANCEL.
+    A partition or QOS without a mode has the cluster's mode. With JobRequeue=0, REQUEUE means CANCEL.
     """
-    words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
-    found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
-    return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found
+    settings, modes = machine.settings, []
+    for each in preempted if settings.get("PreemptType", "").endswith(kind) else ():
+        words = (each.preempt_mode or settings.get("PreemptMode", "OFF")).upper().split(",")
+        mode = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
+        modes.append("CANCEL" if mode == "REQUEUE" and settings.get("JobRequeue", "1").split()[0] == "0" else mode)
+    return modes or ["OFF"] * len(preempted)
 
 
-def _cancels(machine: Machine, own: str) -> bool:
-    return _mode(machine, own) == "CANCEL"
+def _lower(partitions: Sequence[Partition], modes: Sequence[str], tier: int) -> int:
+    """Return as bits the partitions below `tier` whose jobs may be preempted (preempt/partition_prio)."""
+    lower = (p.preempt and p.priority_tier < tier and mode != "OFF" for p, mode in zip(partitions, modes))
+    return sum(1 << k for k, gives_way in enumerate(lower) if gives_way)
 
 
-def _lower(machine: Machine, partition: Partition) -> int:
-    """Return as bits the partitions of lower tier whose jobs this partition may preempt (preempt/partition_prio)."""
-    if not _preempts_by(machine, "partition_prio"):
-        return 0
-    lower = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
-           for p in machine.partitions)  # fmt: skip
-    return sum(1 << k for k, yields in enumerate(lower) if yields)
-
-
-def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
-    """Return whether the first QOS may preempt the other (preempt/qos)."""
-    named = _preempts_by(machine, "qos") and other.name in qos.preempts
-    return named and _mode(machine, other.preempt_mode) != "OFF"
-
-
-def _exempt(machine: Machine) -> float:
-    """Return PreemptExemptTime in seconds; 0 if the setting is -1 or infinite."""
-    value = parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
-    return value if 0 <= value < math.inf else 0.0
-
-
-def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
-    return places.get(((parent or account) if user else parent, ""), NONE) if user or parent else NONE
+def _parent(of: Association, places: Mapping[tuple[str, str], int]) -> int:
+    """Return the position of an association's parent, or NONE."""
+    parent = of.parent or (of.account if of.user else "")
+    return places.get((parent, ""), NONE) if parent or of.user else NONE
 
 
 def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:
@@ -300,8 +259,9 @@ def _held(partition: Partition, machine: Machine, kinds: Sequence[str]) -> np.nd
     return np.where(np.isfinite(held), held, 0.0)
 
 
-def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
-    return {*features, *gres, *(kind.split(":")[0] for kind in gres)}
+def _words(group: NodeGroup) -> set[str]:
+    """Return the features and the GRES of a group of nodes, with and without their types."""
+    return {*group.features, *group.gres, *(kind.split(":")[0] for kind in group.gres)}
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
@@ -359,7 +319,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
     row["fixed"][:-1] = [t[0] for t in takes]
     row["fixed_part"][:-1] = [t[1] for t in takes]
-    row["fixed_from"] = np.concatenate([[0], np.cumsum([len(t[2]) for t in takes])])
+    row["fixed_from"] = np.cumsum([0, *(len(t[2]) for t in takes)])
     nodes, cpus = (np.array([pair[k] for t in takes for pair in t[2]], np.int64) for k in (0, 1))
     return Jobs(row, gres, licenses, needs, needs_kind, nodes, cpus)
 
@@ -367,8 +327,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
 def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
     """Return a class (n,) for each request, and one request of each class; requests of one class differ only in
     times."""
-    known: dict[Hashable, int] = {}
-    kinds: list[NodeRequest] = []
+    known: dict[Hashable, tuple[int, NodeRequest]] = {}
     kind = np.empty(len(requests), np.int64)
     for k, r in enumerate(requests):
         asks = (
@@ -376,11 +335,8 @@ def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeReques
             r.cpus_per_task, or_none(r.mem_per_node), or_none(r.mem_per_cpu), r.features, r.exclusive, r.reservation,
             tuple(r.gres.items()) if r.gres else (), tuple(r.licenses.items()) if r.licenses else (),
         )  # fmt: skip
-        place = known.setdefault(asks, len(kinds))
-        if place == len(kinds):
-            kinds.append(r)
-        kind[k] = place
-    return kind, kinds
+        kind[k] = known.setdefault(asks, (len(known), r))[0]
+    return kind, [r for _, r in known.values()]
 
 
 def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
@@ -446,20 +402,13 @@ def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.
     """Return the positions of all dependencies in one array, their kinds, and the index at which each job's
     dependencies begin."""
     wanted = {key for r in requests for _, key in r.depends}
-    by_key: dict[str, list[int]] = {}
+    by_key: dict[str, list[int]] = {key: [] for key in wanted}
     for k, r in enumerate(requests) if wanted else ():
         if r.key in wanted:
-            by_key.setdefault(r.key, []).append(k)
-    needs: list[int] = []
-    kinds: list[int] = []
-    first = [0]
-    for r in requests:
-        for kind, key in r.depends:
-            others = by_key.get(key, [])
-            needs += others
-            kinds += [KINDS.get(kind, AFTERANY)] * len(others)
-        first.append(len(needs))
-    return np.array(needs, np.int64), np.array(kinds, np.int64), np.array(first, np.int64)
+            by_key[r.key].append(k)
+    pairs = [[(k, KINDS.get(kind, AFTERANY)) for kind, key in r.depends for k in by_key[key]] for r in requests]
+    needs, kinds = (np.array([pair[k] for job in pairs for pair in job], np.int64) for k in (0, 1))
+    return needs, kinds, np.cumsum([0, *map(len, pairs)])
 
 
 def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
