@@ -18,8 +18,7 @@ import numpy as np
 from batchcast.cli.output import console
 from batchcast.papers.grid.clock import MappingRule as Shape
 from batchcast.papers.grid.model import Setting, Units
-from batchcast.papers.grid.paper_page import Rows
-from batchcast.papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
+from batchcast.papers.grid.paper_study import PRINTED, RATES, Rows, by_rate, ratio_of
 from batchcast.papers.grid.study import SHORT, Study, Watch, run_study
 from batchcast.papers.shared import columns_of
 from batchcast.report.blocks import Table, TableColumn
