@@ -13,8 +13,7 @@ from ...report import Block, Figure, Section, Table, page
 from ...report.figures import lines, plain_numbers
 from ...units import span
 from ..shared import columns_of
-from .clock import REASONS, Outcome
-from .model import Jobs, Resources
+from .clock import REASONS, Run
 from .study import MEASURES, SHORT, load_and_unfinished
 
 if TYPE_CHECKING:
@@ -26,14 +25,12 @@ LONGEST_GANTT = 400
 MOST_ROWS = 500
 
 
-def run_page(
-    jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome], results: Rows, provenance: Mapping[str, Any]
-) -> str:
+def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `grid simulate` as HTML."""
-    charts: list[Block] = [gantt(jobs, resources, outcome, name) for name, outcome in list(outcomes.items())[:6]]
+    charts: list[Block] = [gantt(outcome, name) for name, outcome in list(outcomes.items())[:6]]
     sections = [
         Section("Results", [results_table(results)]),
-        Section("Over time", _over_time(outcomes, resources)),
+        Section("Over time", _over_time(outcomes)),
         Section("Why jobs were not finished", [_reasons(outcomes)]),
         Section("Who ran where", charts),
     ]
@@ -51,34 +48,35 @@ def results_table(results: Rows) -> Table:
     return Table("Unfinished jobs, mean wait, mean makespan", columns, results, note)
 
 
-def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figure:
+def gantt(outcome: Run, name: str) -> Figure:
     """Draw the first jobs that ran: one bar per job in the row of its resource; late jobs are marked."""
     ran = np.flatnonzero(np.isfinite(outcome.finish))
     ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
     late = outcome.outcome[ran] != 0
-    used = sorted(set(outcome.resource[ran].tolist()), reverse=True)
+    ids = [str(name) for name in outcome.resources.ids]
+    names = [ids[k] for k in sorted(set(outcome.resource[ran].tolist()), reverse=True)]
     data = [
         {
             "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot},
-            "y": [str(resources.ids[k]) for k in outcome.resource[rows].tolist()],
+            "y": [ids[k] for k in outcome.resource[rows].tolist()],
             "base": plain_numbers(outcome.start[rows]), "x": plain_numbers((outcome.finish - outcome.start)[rows]),
-            "customdata": [str(jobs.ids[k]) for k in rows.tolist()],
+            "customdata": [str(outcome.jobs.ids[k]) for k in rows.tolist()],
             "hovertemplate": "%{customdata} on %{y}: from %{base}, for %{x}",
             "marker": {"line": {"width": 1}, "pattern": {"shape": pattern}},
         }
         for slot, label, pattern, rows in ((1, "in time", "", ran[~late]), (2, "too late", "/", ran[late]))
     ]  # fmt: skip
-    names = [str(resources.ids[k]) for k in used]
     layout = {
         "barmode": "overlay", "xaxis": {"title": {"text": "time"}}, "hovermode": "closest",
         "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names},
     }  # fmt: skip
-    alt = f"{name}: the first {len(ran)} started jobs on {len(used)} resources, {late.sum()} of them too late."
-    return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * len(used))
+    alt = f"{name}: the first {len(ran)} started jobs on {len(names)} resources, {late.sum()} of them too late."
+    return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * len(names))
 
 
-def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
-    curves = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
+def _over_time(outcomes: Mapping[str, Run]) -> list[Block]:
+    """Draw the load, the waiting jobs and the unfinished jobs over time, with one line per heuristic."""
+    curves = {name: load_and_unfinished(outcome) for name, outcome in outcomes.items()}
     shown = {"load": "Busy resources", "waiting": "Waiting jobs", "unfinished": "Unfinished so far"}
     return [
         lines(f"{words} over time", {name: (curve["time"], curve[key]) for name, curve in curves.items()}, x="time",
@@ -87,11 +85,13 @@ def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Bl
     ]  # fmt: skip
 
 
-def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
-    rows = []
-    for name, outcome in outcomes.items():
-        counts = np.bincount(outcome.outcome, minlength=len(REASONS)).tolist()
-        rows.append({"heuristic": name, "submitted": len(outcome.outcome), **{str(k): c for k, c in enumerate(counts)}})
+def _reasons(outcomes: Mapping[str, Run]) -> Table:
+    """Return the table of each heuristic's numbers of jobs by outcome."""
+    counts = {name: np.bincount(outcome.outcome, minlength=len(REASONS)).tolist() for name, outcome in outcomes.items()}
+    rows = [
+        {"heuristic": name, "submitted": sum(each), **{str(k): count for k, count in enumerate(each)}}
+        for name, each in counts.items()
+    ]
     counted = (f"{k}|{words}|count" for k, words in enumerate(REASONS))
     columns = columns_of("heuristic", "submitted|submitted|count", *counted)
     return Table("Assigned and unfinished, by reason; every row adds up to submitted", columns, rows)

@@ -12,19 +12,19 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ...cli.completion import specs as complete_specs
 from ...cli.grammar import page_option, verb
-from ...cli.output import console, document, emit, progress, say, write_text
+from ...cli.output import console, document, emit, note, progress, say, write_text
 from ...errors import UsageError
 from ...units import counted
 
 if TYPE_CHECKING:
     from ...report.blocks import Table
-    from .clock import Outcome
+    from .clock import Run
     from .model import Jobs, Resources, Units
 
 
@@ -91,11 +91,11 @@ def command(**given: Any) -> None:
     if given["page"] is not None or given["outcomes"] is not None:
         from .page import run_page
 
-        jobs, resources, outcomes = shown()
+        outcomes = shown()
         if given["outcomes"] is not None:
-            write_text(given["outcomes"], outcomes_csv(jobs, resources, outcomes))
+            write_text(given["outcomes"], outcomes_csv(outcomes))
         if given["page"] is not None:
-            write_text(given["page"], run_page(jobs, resources, outcomes, results, {"log": log, "settings": settings}))
+            write_text(given["page"], run_page(outcomes, results, {"log": log, "settings": settings}))
             say(f"page: {given['page']}")
     if given["as_json"]:
         emit(document("grid-simulate", log, settings, warnings, results))
@@ -103,25 +103,21 @@ def command(**given: Any) -> None:
         from ...report.terminal import show
 
         show(console(), simulated_tables(results))
-        for sentence in warnings:
-            say(f"note: {sentence}")
+        note(*warnings)
         say(f"seed {given['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 
 
-Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # jobs, resources and outcomes in the last setting's first run
-Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
+class Simulated(NamedTuple):
+    """Warnings, results (a row per setting and heuristic), a description of the jobs, and a function that returns each
+    heuristic's first run of the last setting."""
+
+    warnings: list[str]
+    results: list[dict[str, Any]]
+    log: dict[str, Any]
+    shown: Callable[[], dict[str, Run]]
 
 
-def _first_words(settings: int, heuristics: int, runs: int, jobs: int) -> str:
-    """Return a sentence about the number of simulations and their approximate duration."""
-    simulations = settings * heuristics * runs
-    seconds = simulations * jobs * SECONDS_A_JOB
-    time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
-    words = f"{simulations:,} simulations of {jobs:,} jobs ({heuristics} heuristics, {runs} runs each)"
-    return f"{words}: about {time} on two cores; fewer --jobs, --runs or --heuristic take less"
-
-
-def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
+def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Simulated:
     """Simulate the published experiment's random jobs at every rate, p and q."""
     import numpy as np
 
@@ -140,19 +136,23 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     study = Study(cells, specs, shape, units, count, given["resources"], given["runs"], given["seed"])
     settings |= {"jobs": count, "resources": study.resources, "runs": study.runs, **drawn}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
-    say(_first_words(len(cells), len(specs), study.runs, count))
+    simulations = len(cells) * len(specs) * study.runs
+    seconds = simulations * count * SECONDS_A_JOB
+    words = f"{simulations:,} simulations of {count:,} jobs ({len(specs)} heuristics, {study.runs} runs each)"
+    time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+    say(f"{words}: about {time} on two cores; fewer --jobs, --runs or --heuristic take less")
     with progress("simulating", len(cells) * study.runs) as tick:
         results = run_study(study, watch=perf_counter, workers=given["workers"], tick=tick)
 
-    def shown() -> tuple[Any, Any, dict[str, Any]]:
+    def shown() -> dict[str, Run]:
         jobs, grid = draw_jobs(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        run = partial(one_run, jobs, grid, study=study, data_share=cells[-1].data_share, watch=perf_counter)
-        return jobs, grid, {spec: run(spec=spec)[0] for spec in specs}
+        share = cells[-1].data_share
+        return {spec: one_run(jobs, grid, spec, study, share, watch=perf_counter)[0] for spec in specs}
 
-    return [], results, {"source": "drawn", "jobs": count}, shown
+    return Simulated([], results, {"source": "drawn", "jobs": count}, shown)
 
 
-def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
+def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Simulated:
     """Simulate jobs and resources from files: one run per heuristic."""
     import numpy as np
 
@@ -181,12 +181,12 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
             tick(done)
     why = outcomes[specs[0]].why
     for reason, count in sorted(Counter(why.values()).items()):
-        first = next(k for k, words in why.items() if words == reason)
+        first = min(k for k, words in why.items() if words == reason)
         warnings.append(f"{counted(count)} rejected: {reason} (first: {jobs.ids[first]!r})")
     if past := int((jobs.deadline <= jobs.arrival).sum()):
         warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
     log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
-    return warnings, results, log, lambda: (jobs, resources, outcomes)
+    return Simulated(warnings, results, log, lambda: outcomes)
 
 
 def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
@@ -235,7 +235,7 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
 
-def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome]) -> str:
+def outcomes_csv(outcomes: Mapping[str, Run]) -> str:
     """Return one row per heuristic and job: outcome, reason, and when the outcome was decided."""
     import csv
     import io
@@ -249,9 +249,9 @@ def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcom
         columns = (outcome.outcome, outcome.resource, outcome.instant, outcome.start, outcome.finish)
         for k, (code, where, *times) in enumerate(zip(*(column.tolist() for column in columns))):
             reason = f"rejected: {outcome.why[k]}" if k in outcome.why else REASONS[code]
-            place = resources.ids[where] if where >= 0 else ""
+            place = outcome.resources.ids[where] if where >= 0 else ""
             instant, start, finish = ("" if v != v else f"{v:.6f}" for v in times)
-            table.writerow((name, jobs.ids[k], reason, instant, place, start, finish))
+            table.writerow((name, outcome.jobs.ids[k], reason, instant, place, start, finish))
     return text.getvalue()
 
 
