@@ -57,6 +57,27 @@ def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.n
     return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
 
 
+@inner
+def _place(
+    times: np.ndarray, free: np.ndarray, resource: np.ndarray, placed: np.ndarray, done: int, job: int, column: int
+) -> int:
+    """Place a job on the resource `column`; return the number of placed jobs, which was `done` before."""
+    free[column] += times[job, column]
+    resource[job], placed[done] = column, job
+    return done + 1
+
+
+@allocating
+def _able(times: np.ndarray, free: np.ndarray, deadline: np.ndarray) -> np.ndarray:
+    """Return the number of resources that can end each job in time, (n,)."""
+    able = np.zeros(len(times), dtype=np.int64)
+    for i in range(len(times)):
+        for r in range(len(free)):
+            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                able[i] += 1
+    return able
+
+
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
@@ -83,13 +104,10 @@ def pairs(
     done = 0
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
-    left = np.zeros(n, dtype=np.int64)
+    left = _able(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
     queue = [(0.0, 0) for _ in range(0)]
     if urgent > 0:
         for i in range(n):
-            for r in range(m):
-                if free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
-                    left[i] += 1
             if 0 < left[i] < urgent:
                 queue.append((deadline[i], i))
         heapify(queue)
@@ -123,10 +141,7 @@ def pairs(
                     job, column, best = i, r, key
         if job < 0:
             break
-        resource[job] = column
-        placed[done] = job
-        done += 1
-        free[column] += times[job, column]
+        done = _place(times, free, resource, placed, done, job, column)
         if urgent > 0:
             r = column
             while tail[r] < n:
@@ -172,25 +187,20 @@ def jobs_by_key(
     has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
     have changed. O(n^2 + rescans m).
     """
-    n, m, free, resource, placed = _nothing_placed(times, free)
+    n, _, free, resource, placed = _nothing_placed(times, free)
     done = 0
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
     c_first = np.empty(n)
     c_second = np.empty(n)
-    left = np.zeros(n, dtype=np.int64)
+    left = _able(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
     open_jobs = np.empty(n, dtype=np.int64)
     count = 0
     for i in range(n):
         first[i], c_first[i], second[i], c_second[i] = _best_two(times[i], free, deadline[i])
-        if first[i] < 0:
-            continue
-        open_jobs[count] = i
-        count += 1
-        if urgent > 0:
-            for r in range(m):
-                if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
-                    left[i] += 1
+        if first[i] >= 0:
+            open_jobs[count] = i
+            count += 1
     moved, before = -1, 0.0
     while count > 0:
         job, at, best, pressing = -1, -1, -np.inf, False
@@ -230,10 +240,7 @@ def jobs_by_key(
             break
         moved = first[job]
         before = free[moved]
-        free[moved] += times[job, moved]
-        resource[job] = moved
-        placed[done] = job
-        done += 1
+        done = _place(times, free, resource, placed, done, job, moved)
         count -= 1
         open_jobs[at] = open_jobs[count]
     return placed[:done], resource
@@ -275,10 +282,7 @@ def one_by_one(
             if key < best:
                 best, column = key, r
         if column >= 0:
-            resource[i] = column
-            free[column] += times[i, column]
-            placed[done] = i
-            done += 1
+            done = _place(times, free, resource, placed, done, i, column)
     return placed[:done], resource
 
 
@@ -309,10 +313,7 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
         for r in range(m):
             i = holder[r]
             if i >= 0:
-                resource[i] = r
-                free[r] += times[i, r]
-                placed[done] = i
-                done += 1
+                done = _place(times, free, resource, placed, done, i, r)
         if done == before:
             break
     return placed[:done], resource
@@ -336,12 +337,8 @@ def by_score(
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
     done, following = 0, 0
-    left = np.zeros(n, dtype=np.int64)
+    left = _able(times, free, deadline)
     is_done = np.zeros(n, dtype=np.bool_)
-    for i in range(n):
-        for r in range(m):
-            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
-                left[i] += 1
     while True:
         job = -1
         if urgent > 0:
@@ -367,10 +364,7 @@ def by_score(
         if column < 0:
             continue
         before = free[column]
-        free[column] += times[job, column]
-        resource[job] = column
-        placed[done] = job
-        done += 1
+        done = _place(times, free, resource, placed, done, job, column)
         for i in range(following, n):
             time = times[i, column]
             if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
