@@ -23,16 +23,15 @@ def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) ->
     The cost of an exchange is the change of the priced load (sum of price times load); ties go to the first exchange.
     Jobs move only to near resources. O(m WIDEST^4).
     """
-    jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
+    jobs = np.empty(4, dtype=np.int64)
     best, column, spent = np.inf, -1, 0
     for r in range(len(standing.load)):
         if r == full:
             continue
-        dear, looked = _cheapest(problem, standing, full, r, cap, best, met)
+        dear, looked = _cheapest(problem, standing, full, r, cap, best, jobs)
         spent += looked
         if dear < best:
             best, column = dear, r
-            jobs[:] = met
     if column >= 0:
         _exchange(problem, standing, full, column, jobs)
     return column >= 0, spent
@@ -73,8 +72,8 @@ def _cheapest(
 ) -> tuple[float, int]:
     """Find the cheapest exchange below `dearest` after which resources a and b are below `cap`: (cost, examined sets).
 
-    Writes the exchange to `jobs` (4,): first the one or two jobs that move from resource a to b, then up to two jobs
-    that move from b to a; -1 fills unused entries.
+    Writes the exchange, if there is one below `dearest`, to `jobs` (4,): first the one or two jobs that move from
+    resource a to b, then up to two jobs that move from b to a; -1 fills unused entries.
     """
     times, _, price, _, _ = problem
     leaving, left = _sets(problem, standing, a, b)
@@ -236,10 +235,7 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
     _, load, member, count, _, _ = standing
     m = times.shape[1]
     while work > 0:
-        full = 0
-        for r in range(1, m):
-            if load[r] > load[full]:
-                full = r
+        full = load.argmax()
         top = load[full]
         least = BEYOND_ROUNDING * top
         best, job, column, other = np.inf, -1, -1, -1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ...cli.grammar import Verbs
-from ...cli.output import console, document, emit, say, write_text
+from ...cli.output import console, document, emit, note, say, write_text
 from ...errors import UsageError
 from . import verb_simulate as simulating
 from .verb_serve import command as serve
@@ -80,11 +80,8 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
         emit(document("grid-map", log, settings, notes, results))
         return
     _show_map(f"{given.source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
-    for note in notes:
-        say(f"note: {note}")
-    for row in results:
-        if "seed" in row:
-            say(f"{row['heuristic']}: seed {row['seed']}")
+    note(*notes)
+    say(*(f"{row['heuristic']}: seed {row['seed']}" for row in results if "seed" in row))
 
 
 class MapInput(NamedTuple):
@@ -114,12 +111,11 @@ def _bound(batch: Batch) -> float:
     """Return a lower bound on the makespan of every plan."""
     import numpy as np
 
-    from .balance import priced
-    from .heuristics.search import price_steps, whole_up
+    from .heuristics.search import bounded
 
     times, free = batch.times, batch.free
     if np.isfinite(times).all():
-        return whole_up(times, free, priced(times, free, price_steps(times))[0])
+        return bounded(times, free)[0]
     # a job runs on a resource that can run it, so the mean of the least times bounds the makespan
     return float(max((free + times).min(axis=1).max(), (free.sum() + times.min(axis=1).sum()) / len(free)))
 
@@ -211,10 +207,8 @@ def _mapped(
         if seconds is not None and "kicks" not in parameters:
             method.kicks = UNBOUNDED  # only the requested time limit ends the search
     if hasattr(method, "left"):
-        method.kicks = UNBOUNDED
+        method.kicks, method.beside = UNBOUNDED, _in_a_thread
         method.left = lambda: began + method.seconds - time.perf_counter()
-    if hasattr(method, "beside"):
-        method.beside = _in_a_thread
     try:
         plan, proved = method.solve(batch) if hasattr(method, "solve") else (method.assign(batch), bound)
     except UsageError as error:

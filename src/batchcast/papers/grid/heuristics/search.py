@@ -66,7 +66,6 @@ class Search:
             raise ValueError(f"kicks = {kicks}, near = {near} (accepted: kicks of at least 0, near of at least 1)")
         self.seed, self.kicks, self.near, self.slack = seed, kicks, near, slack
         self.stop: Callable[[], bool] = lambda: False
-        self.price = np.empty(0)
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
@@ -76,20 +75,19 @@ class Search:
         """Return the plan, and the linear relaxation's lower bound on the makespan (a whole number if all run times are
         whole numbers).
 
-        `price` (m,) receives the prices that give the bound.
+        Afterwards, `problem` has the jobs that a resource can run, with the prices that give the bound.
         """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
         resource = np.full(len(batch.times), -1)
         if not len(rows):
             return Plan(rows, resource), float("nan")
-        bound, self.price = priced(times, batch.free, price_steps(times), self.stop)
-        problem = Problem.of(times, batch.free, self.price, self.near or max(4, times.shape[1] // 4))
-        bound = whole_up(times, batch.free, bound)
-        resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
+        bound, price = bounded(times, batch.free, self.stop)
+        self.problem = Problem.of(times, batch.free, price, self.near or max(4, times.shape[1] // 4))
+        resource[rows] = self._improved(self.problem, self._start(self.problem, batch, rows), bound)
         return Plan(rows, resource), bound
 
-    def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
+    def _start(self, problem: Problem, batch: Batch, rows: np.ndarray) -> Assignment:
         """Descend from each job's cheapest resource and from the best greedy plan; return the better result.
 
         A starting mapping is omitted if its makespan is 1.5 times that of the other, because small steps would not make
@@ -105,7 +103,7 @@ class Search:
                 break
         return starts[int(np.argmin(values))]
 
-    def improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
+    def _improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
         """Return the best mapping (n,) after `kicks` kicks, or after fewer kicks if `stop` returns true or the bound is
         reached."""
         rng = np.random.default_rng(self.seed)
@@ -143,10 +141,11 @@ def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
     return float(np.ceil(bound * (1 - 1e-9))) if whole else bound
 
 
-def price_steps(times: np.ndarray) -> int:
-    """Return the number of price steps for a problem of this size; 500 steps come within a millionth of the best
-    bound."""
-    return int(np.clip(200_000_000 // times.size, 50, 2000))
+def bounded(times: np.ndarray, free: np.ndarray, stop: Callable[[], bool] = lambda: False) -> tuple[float, np.ndarray]:
+    """Return a lower bound on the makespan, rounded up by `whole_up`, and the prices (m,) that give the bound."""
+    steps = int(np.clip(200_000_000 // times.size, 50, 2000))  # 500 steps come within a millionth of the best bound
+    bound, price = priced(times, free, steps, stop)
+    return whole_up(times, free, bound), price
 
 
 class DeadlineSearch:
