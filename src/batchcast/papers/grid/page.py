@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML pages of `grid simulate` and `grid serve`: results, reasons, load over time, and Gantt charts."""
+"""The tables that `grid map` and `grid simulate` print, and the HTML pages of `grid simulate` and `grid serve`.
+
+The pages show results, reasons, load over time, and Gantt charts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ...report.figures import lines, plain_numbers
 from ...units import span
 from ..shared import columns_of
 from .clock import REASONS, Run
-from .study import MEASURES, SHORT, load_and_unfinished
+from .study import MEASURES, SHORT, load_and_unfinished, with_width
 
 if TYPE_CHECKING:
     from .live import Broker
@@ -23,6 +26,33 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 LONGEST_GANTT = 400
 MOST_ROWS = 500
+
+
+def map_table(title: str, results: Rows) -> Table:
+    """Return the table of `grid map`, with one row per heuristic."""
+    has = {key for row in results for key in row}
+    columns = columns_of(
+        "heuristic", "text|makespan", "over_bound|over the bound|share",
+        *["in_time|in time|count", "mapped|mapped|count"] * ("in_time" in has),
+        *["cost|cost|number"] * ("cost" in has), "decision_s|decided in, s|ratio",
+    )  # fmt: skip
+    rows = [dict(row) | {"text": f"{row['makespan']:,.1f}"} for row in results if "note" not in row]
+    return Table(title, columns, rows)
+
+
+def simulated_table(results: Rows) -> Table:
+    """Return the table of `grid simulate`, with one row per setting and heuristic."""
+    digits = {"unfinished": 1, "mean_wait": 4, "mean_makespan": 4}
+    rows = [
+        {**row, **{f"{name}_text": with_width(row, name, many) for name, many in digits.items()}} for row in results
+    ]
+    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
+    columns = columns_of(
+        *(f"{key}|{key.replace('_', ' ')}|number" for key in drawn), "heuristic",
+        "assigned|assigned|number|finished in time", *(f"{name}_text|{name.replace('_', ' ')}" for name in digits),
+        *["cost|cost|number"] * ("cost" in results[0]), "decision_ms_per_job|decision, ms per job|ratio",
+    )  # fmt: skip
+    return Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)
 
 
 def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import click
 
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
-from .verb_simulate import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
+from .options import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
 
 
 @verb("grid")
@@ -45,7 +44,7 @@ def command(
     extra = () if only_paper else paper.READINGS + paper.OURS
     study = paper.paper_study(**drawn, extra=extra, rates=wanted)
     with progress("simulating", len(study.settings) * study.runs) as tick:
-        results = run_study(study, watch=perf_counter, workers=workers, tick=tick, keep_runs=True)
+        results = run_study(study, workers=workers, tick=tick, keep_runs=True)
     settings: dict[str, Any] = {
         "rates": wanted, "jobs": study.jobs, "runs": study.runs, "seed": study.seed,
         "heuristic": list(study.heuristics), "resources": study.resources,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -112,9 +113,6 @@ def load_and_unfinished(outcome: Run) -> dict[str, np.ndarray]:
     }
 
 
-Watch = Callable[[], float]
-
-
 @dataclass(frozen=True, slots=True)
 class Study:
     """The description of a study: settings, heuristics by spec, mapping rule, units, numbers of jobs and resources,
@@ -131,11 +129,11 @@ class Study:
 
 
 def one_run(
-    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5, *, watch: Watch
+    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5
 ) -> tuple[Run, dict[str, float]]:
     """Run one heuristic on one set of jobs, by the mapping rule and the units of a study; return the outcome and its
-    measures. The clock `watch` measures the time of the decisions."""
-    heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
+    measures."""
+    heuristic = Timed(make("heuristic", spec, data_share=data_share), perf_counter)
     outcome = simulate(jobs, resources, Model(jobs, resources, study.units), heuristic, study.mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
@@ -144,7 +142,6 @@ def one_run(
 def run_study(
     study: Study,
     *,
-    watch: Watch,
     workers: int = 1,
     tick: Callable[[int], None] | None = None,
     keep_runs: bool = False,
@@ -152,12 +149,12 @@ def run_study(
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
     Run number k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run,
-    for example `unfinished_runs`. `watch` reads a clock in seconds; `workers` is the number of processes;
-    `tick` is called with the number of finished runs.
+    for example `unfinished_runs`. `workers` is the number of processes; `tick` is called with the number of finished
+    runs.
     """
     cells = [(setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(replace(study, jobs=50), *cells[0], watch)  # compiles once, before the timing and before processes are forked
-    ran = in_processes([partial(_cell, study, *cell, watch) for cell in cells], workers, tick)
+    _cell(replace(study, jobs=50), *cells[0])  # compiles once, before the timing and before processes are forked
+    ran = in_processes([partial(_cell, study, *cell) for cell in cells], workers, tick)
     runs_of = [(setting, ran[k * study.runs :][: study.runs]) for k, setting in enumerate(study.settings)]
     return [
         {**asdict(setting), "heuristic": spec, **over_runs([run[spec] for run in runs])}
@@ -167,9 +164,9 @@ def run_study(
     ]
 
 
-def _cell(study: Study, setting: Setting, run: int, watch: Watch) -> dict[str, dict[str, float]]:
+def _cell(study: Study, setting: Setting, run: int) -> dict[str, dict[str, float]]:
     """Return the measures of each heuristic in one run of one setting."""
     rng = np.random.default_rng([study.seed, run])
     jobs, resources = draw_jobs(setting, rng, jobs=study.jobs, resources=study.resources)
     share = setting.data_share
-    return {spec: one_run(jobs, resources, spec, study, share, watch=watch)[1] for spec in study.heuristics}
+    return {spec: one_run(jobs, resources, spec, study, share)[1] for spec in study.heuristics}

@@ -18,7 +18,7 @@ from ...cli.grammar import page_option, verb
 from ...cli.interrupt import stop_on_signals
 from ...cli.output import say, write_text
 from ...errors import BatchcastError, UsageError
-from .verb_simulate import FILE, every_option, heuristic_option, late_option, mapping_interval
+from .options import FILE, every_option, heuristic_option, late_option, mapping_interval
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
