@@ -80,9 +80,9 @@ class Run:
     Arrays (n,): `resource` is the index of the job's resource (-1: none); `start` and `finish` are NaN if the job never
     ran; `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished; `instant` is the time
     at which the outcome of the job was decided. `why` has the detailed reasons of rejected jobs, by the job's row.
-    `free` (m,) is the time at which each resource becomes free, and `waiting` has the rows of the waiting jobs. `now`
-    and `next_at` are the times of the last and the next mapping event (infinite: none); `events` counts mapping events
-    that had jobs to place.
+    `free` (m,) is the time at which each resource becomes free, at least the time of the last mapping event; `waiting`
+    has the rows of the waiting jobs. `next_at` is the time of the next mapping event (infinite: none); `events` counts
+    mapping events that had jobs to place.
     """
 
     def __init__(self, jobs: Jobs, resources: Resources, heuristic: Heuristic, mapping: MappingRule) -> None:
@@ -91,7 +91,7 @@ class Run:
         self.resource, self.outcome = np.full(len(jobs), -1), np.full(len(jobs), ASSIGNED, dtype=np.int8)
         self.why, self.free = jobs.faults(), resources.free.astype(np.float64)
         self.waiting = np.empty(0, dtype=np.int64)
-        self.events, self.tick, self.now, self.next_at = 0, 0, -np.inf, np.inf
+        self.events, self.tick, self.next_at = 0, 0, np.inf
 
     @property
     def assigned(self) -> int:
@@ -137,7 +137,7 @@ class Run:
 
         If `is_last`, no further job arrives: jobs that stay waiting on an idle grid are left unplaced.
         """
-        now = self.now = self.next_at
+        now = self.next_at
         is_idle = is_last and bool((self.free <= now).all())
         left = self._mapped(self.waiting, times, now)
         if is_idle and len(left) == len(self.waiting):

@@ -50,11 +50,11 @@ def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarra
 
 
 @allocating
-def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
-    """Return what each loop begins with: the numbers of jobs and resources, a copy of `free`, each job's resource (-1),
-    and room for the placed jobs in order."""
+def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, int, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the state in which each loop begins: the numbers of jobs, resources and placed jobs (0), a copy of `free`,
+    each job's resource (-1), and an array for the placed jobs in order."""
     n, m = times.shape
-    return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
+    return n, m, 0, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
 
 
 @inner
@@ -82,6 +82,26 @@ MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
 
+@inner
+def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
+    """Return a job's best and second-best resource, each with the job's completion time (infinite if after the
+    deadline)."""
+    first, second = -1, -1
+    c_first, c_second = np.inf, np.inf
+    for r in range(len(free)):
+        c = free[r] + row[r]
+        if c < c_first:
+            second, c_second = first, c_first
+            first, c_first = r, c
+        elif c < c_second:
+            second, c_second = r, c
+    if c_first > deadline:
+        return -1, np.inf, -1, np.inf
+    if c_second > deadline:
+        return first, c_first, second, np.inf
+    return first, c_first, second, c_second
+
+
 @allocating
 def pairs(
     times: np.ndarray,
@@ -100,8 +120,7 @@ def pairs(
     list. `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than
     `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
-    n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    n, m, done, free, resource, placed = _nothing_placed(times, free)
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
     left = _able(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
@@ -120,12 +139,8 @@ def pairs(
             i = heappop(queue)[1]
             if resource[i] >= 0 or left[i] == 0:
                 continue
-            job = i
-            for r in range(m):
-                if free[r] + times[i, r] < best:
-                    best, column = free[r] + times[i, r], r
-            if best > deadline[i]:
-                job = -1
+            column, best, _, _ = _best_two(times[i], free, deadline[i])
+            job = i if column >= 0 else -1
         if job < 0:
             for r in range(m):
                 while head[r] < n:
@@ -157,26 +172,6 @@ def pairs(
     return placed[:done], resource
 
 
-@inner
-def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
-    """Return a job's best and second-best resource, each with the job's completion time (infinite if after the
-    deadline)."""
-    first, second = -1, -1
-    c_first, c_second = np.inf, np.inf
-    for r in range(len(free)):
-        c = free[r] + row[r]
-        if c < c_first:
-            second, c_second = first, c_first
-            first, c_first = r, c
-        elif c < c_second:
-            second, c_second = r, c
-    if c_first > deadline:
-        return -1, np.inf, -1, np.inf
-    if c_second > deadline:
-        return first, c_first, second, np.inf
-    return first, c_first, second, c_second
-
-
 @allocating
 def jobs_by_key(
     times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
@@ -187,8 +182,7 @@ def jobs_by_key(
     has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
     have changed. O(n^2 + rescans m).
     """
-    n, _, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    n, _, done, free, resource, placed = _nothing_placed(times, free)
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
     c_first = np.empty(n)
@@ -220,21 +214,20 @@ def jobs_by_key(
                         count -= 1
                         open_jobs[k] = open_jobs[count]
                         continue
-            if 0 < left[i] < urgent:
+            is_urgent = 0 < left[i] < urgent
+            if is_urgent:
                 key = -deadline[i]
-                if not pressing or key > best or (key == best and i < job):
-                    job, at, best, pressing = i, k, key, True
-            elif not pressing:
-                if rule == LARGEST_FIRST:
-                    key = c_first[i]
-                elif rule == LEAST_SLACK:
-                    key = c_first[i] - deadline[i]
-                elif rule == LONE_LAST and c_second[i] == np.inf:
-                    key = 0.0
-                else:
-                    key = c_second[i] - c_first[i]
-                if job < 0 or key > best or (key == best and i < job):
-                    job, at, best = i, k, key
+            elif rule == LARGEST_FIRST:
+                key = c_first[i]
+            elif rule == LEAST_SLACK:
+                key = c_first[i] - deadline[i]
+            elif rule == LONE_LAST and c_second[i] == np.inf:
+                key = 0.0
+            else:
+                key = c_second[i] - c_first[i]
+            is_better = job < 0 or key > best or (key == best and i < job)
+            if is_urgent > pressing or (is_urgent == pressing and is_better):
+                job, at, best, pressing = i, k, key, is_urgent
             k += 1
         if job < 0:
             break
@@ -252,8 +245,7 @@ def one_by_one(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
     qualifies. O(nm)."""
-    n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    n, m, done, free, resource, placed = _nothing_placed(times, free)
     for i in range(n):
         best, column = np.inf, -1
         idle = False
@@ -294,8 +286,7 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
     The times at which machines become free change after a pass, so a pass places at most one job per machine. O(passes
     n m).
     """
-    n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    n, m, done, free, resource, placed = _nothing_placed(times, free)
     holder = np.empty(m, dtype=np.int64)
     suffers = np.empty(m)
     while done < n:
@@ -335,8 +326,8 @@ def by_score(
     The load of a resource is its assigned work divided by `load_unit`. The call takes O(n^2 + nm) time with the urgent
     rule, O(nm) without it.
     """
-    n, m, free, resource, placed = _nothing_placed(times, free)
-    done, following = 0, 0
+    n, m, done, free, resource, placed = _nothing_placed(times, free)
+    following = 0
     left = _able(times, free, deadline)
     is_done = np.zeros(n, dtype=np.bool_)
     while True:

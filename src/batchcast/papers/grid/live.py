@@ -184,7 +184,7 @@ class Broker:
 
     def free_at(self) -> dict[str, float]:
         """Return when each resource becomes free."""
-        return dict(zip(map(str, self.resources.ids), np.maximum(self.run.free, self.run.now).tolist()))
+        return dict(zip(map(str, self.resources.ids), self.run.free.tolist()))
 
     @property
     def counts(self) -> dict[str, int]:

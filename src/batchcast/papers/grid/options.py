@@ -72,6 +72,7 @@ def mapping_interval(text: str) -> float | None:
 
 
 def _number(option: str, text: str) -> float:
+    """Return an option's value as a finite number; UsageError names the option."""
     try:
         value = float(text)
     except ValueError:

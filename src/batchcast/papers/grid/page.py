@@ -46,13 +46,18 @@ def simulated_table(results: Rows) -> Table:
     rows = [
         {**row, **{f"{name}_text": with_width(row, name, many) for name, many in digits.items()}} for row in results
     ]
-    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
     columns = columns_of(
-        *(f"{key}|{key.replace('_', ' ')}|number" for key in drawn), "heuristic",
+        *_setting_columns(results), "heuristic",
         "assigned|assigned|number|finished in time", *(f"{name}_text|{name.replace('_', ' ')}" for name in digits),
         *["cost|cost|number"] * ("cost" in results[0]), "decision_ms_per_job|decision, ms per job|ratio",
     )  # fmt: skip
     return Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)
+
+
+def _setting_columns(results: Rows) -> list[str]:
+    """Return the columns of a setting's rate, p and q, for `columns_of`; empty if the jobs are not drawn."""
+    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
+    return [f"{key}|{key.replace('_', ' ')}|number" for key in drawn]
 
 
 def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:
@@ -69,9 +74,8 @@ def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str
 
 def results_table(results: Rows) -> Table:
     """Return the table of results, one row per setting and heuristic."""
-    keys = [key for key in ("rate", "data_share", "large_share") if results and key in results[0]]
     columns = columns_of(
-        *(f"{key}|{key.replace('_', ' ')}|number" for key in keys), "heuristic", "assigned|assigned|number",
+        *_setting_columns(results), "heuristic", "assigned|assigned|number",
         *(f"{key}|{SHORT[key]}|{'number' if key == 'unfinished' else 'ratio'}" for key in MEASURES),
     )  # fmt: skip
     note = "UFJ unfinished jobs, AWT mean wait, AMJ mean makespan of a job (wait and run), means over runs."

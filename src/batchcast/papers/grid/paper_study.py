@@ -45,14 +45,7 @@ REASONS_WHY = {
 }
 
 
-def paper_study(
-    *,
-    jobs: int = 10_000,
-    runs: int = 10,
-    seed: int = 1,
-    extra: Sequence[str] = READINGS + OURS,
-    rates: Sequence[float] = RATES,
-) -> Study:
+def paper_study(jobs: int, runs: int, seed: int, extra: Sequence[str], rates: Sequence[float]) -> Study:
     """Return the published experiment: 6 arrival rates x 9 mixes of jobs, with the paper's heuristics, other readings
     of the paper, and our search."""
     cells = [Setting(r, p, q) for r in rates for p in SHARES for q in SHARES]

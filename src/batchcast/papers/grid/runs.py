@@ -178,14 +178,9 @@ def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
     return ended
 
 
-class Simulated(NamedTuple):
-    """Warnings, results (a row per setting and heuristic), a description of the jobs, and a function that returns each
-    heuristic's first run of the last setting."""
-
-    warnings: list[str]
-    results: list[dict[str, Any]]
-    log: dict[str, Any]
-    outcomes: Callable[[], dict[str, Run]]
+Simulated = tuple[list[str], list[dict[str, Any]], dict[str, Any], Callable[[], dict[str, Run]]]
+"""Warnings, results (a row per setting and heuristic), a description of the jobs, and a function that returns each
+heuristic's first run of the last setting."""
 
 
 def simulate_drawn(
@@ -218,7 +213,7 @@ def simulate_drawn(
         share = cells[-1].data_share
         return {spec: one_run(jobs, grid, spec, study, share)[0] for spec in specs}
 
-    return Simulated([], results, {"source": "drawn", "jobs": count}, outcomes)
+    return [], results, {"source": "drawn", "jobs": count}, outcomes
 
 
 def simulate_given(
@@ -253,7 +248,7 @@ def simulate_given(
     if past := int((jobs.deadline <= jobs.arrival).sum()):
         warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
     log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
-    return Simulated(warnings, results, log, lambda: outcomes)
+    return warnings, results, log, lambda: outcomes
 
 
 def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
@@ -309,16 +304,13 @@ def lacks_prices(specs: Sequence[str], has_prices: bool) -> list[str]:
     return [] if has_prices else [f"{spec}: {words}" for spec in specs if spec.partition(":")[0] == "by_preference"]
 
 
-NEED_DEADLINES = ("ebest", "best_fit")
-
-
 def needs_deadlines(spec: str) -> str:
     """Return the reason why a heuristic cannot be used without deadlines; empty if the heuristic can be used.
 
     >>> needs_deadlines("ebest:reading=job")[:41], needs_deadlines("min_min")
     ('it looks for the latest end within the de', '')
     """
-    if spec.partition(":")[0] not in NEED_DEADLINES:
+    if spec.partition(":")[0] not in ("ebest", "best_fit"):
         return ""
     return "it looks for the latest end within the deadline, and there are none: --jobs FILE.csv with a column deadline"
 

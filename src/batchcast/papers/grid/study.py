@@ -140,11 +140,7 @@ def one_run(
 
 
 def run_study(
-    study: Study,
-    *,
-    workers: int = 1,
-    tick: Callable[[int], None] | None = None,
-    keep_runs: bool = False,
+    study: Study, *, workers: int = 1, tick: Callable[[int], None] | None = None, keep_runs: bool = False
 ) -> list[dict[str, Any]]:
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 

@@ -85,7 +85,7 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
 
 
 @verb("simulate")
-@options.setting("--jobs", default="10000", metavar="N|options.FILE", help="Number of random jobs, or a CSV, or a log.")
+@options.setting("--jobs", default="10000", metavar="N|FILE", help="Number of random jobs, or a CSV, or a log.")
 @click.option("--platform", type=options.FILE, help="Resources as TOML or CSV. Default: random speeds from 5 to 15.")
 @options.setting("--resources", type=options.COUNT, default=50, help="Number of random resources.")
 @options.setting("--rate", default="20:30:2", help="Arrivals per time unit: FROM:TO:STEP or a list.")

@@ -204,9 +204,7 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
     while True:
         for path in sorted(spool.glob("*.json")):
             reply = serving.take(path.read_text(encoding="utf-8", errors="replace"))
-            for key in ("warning", "error"):
-                if key in reply:
-                    say(f"{path.name}: {reply[key]}")
+            say(*(f"{path.name}: {reply[key]}" for key in ("warning", "error") if key in reply))
             if not reply["ok"]:
                 (spool / "rejected" / f"{path.name}.why").write_text(reply["error"] + "\n", encoding="utf-8")
             path.replace(spool / ("done" if reply["ok"] else "rejected") / path.name)

@@ -153,7 +153,8 @@ def by_pair(batch: Batch, latest: bool, urgent: float) -> Plan:
 
 
 def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
-    """Repeatedly place the job with the largest key, urgent jobs first; `rule` names the key in `grid.kernels`."""
+    """Repeatedly place the job with the largest key on its best resource, urgent jobs first; `rule` is the name of the
+    key's constant in `grid.kernels`."""
     from .. import kernels
 
     by_resource, limit = np.ascontiguousarray(batch.times.T), urgent * len(batch.free)
@@ -162,7 +163,8 @@ def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
 
 
 def share(value: float) -> float:
-    """Check that the share of resources below which a job is urgent is between 0 and 1."""
+    """Return a share of the resources (a job is urgent if fewer resources can finish it in time); ValueError if the
+    share is not between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise ValueError("urgent is a share of the resources, 0 to 1")
     return value

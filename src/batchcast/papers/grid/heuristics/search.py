@@ -7,13 +7,14 @@ resource prices. `deadline_search` moves, swaps and exchanges waiting jobs, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 
 from ..assignment import Assignment, Problem
-from ..balance import PAIRS_A_CHECK, kicked, priced, settle
-from ..model import Batch, Plan, makespan
+from ..balance import kicked, priced, settle
+from ..model import Batch, Heuristic, Plan, makespan
 from .deadlines import EminMin
 
 SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, the default time limit is exceeded
@@ -107,10 +108,10 @@ class Search:
         """Return the best mapping (n,) after `kicks` kicks, or after fewer kicks if `stop` returns true or the bound is
         reached."""
         rng = np.random.default_rng(self.seed)
-        best_where, met = standing.where.copy(), standing.where.copy()
-        best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
+        best_where, best = standing.where.copy(), float(standing.load.max())
+        left, target = self.kicks, bound * (1 + 1e-9)
         while left > 0 and best > target and not self.stop():
-            value, done = kicked(problem, standing, met, min(left, 50), self.slack, target, PAIRS_A_CHECK, rng)
+            met, value, done = kicked(problem, standing, min(left, 50), self.slack, target, rng)
             left -= done
             if value < best:
                 standing = Assignment.of(problem, met)
@@ -122,11 +123,8 @@ class Search:
         """Return the best plan of the quick heuristics, (k,), as a list with one plan; empty if no time is left."""
         from .greedy import Mct, MinMin, Sufferage
 
-        plans = []
-        for maker in (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct):
-            if self.stop():
-                break
-            plans.append(maker().assign(batch))
+        makers: Sequence[type[Heuristic]] = (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct)
+        plans = [maker().assign(batch) for maker in takewhile(lambda _: not self.stop(), makers)]
         return [min(plans, key=lambda plan: makespan(batch, plan)).resource[rows]] if plans else []
 
 
