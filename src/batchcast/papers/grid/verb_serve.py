@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,13 +222,13 @@ def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) 
     import asyncio
 
     async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        with suppress(OSError, ValueError):  # the client is gone, or a line is longer than MOST_BYTES
-            while (line := await reader.readline()).endswith(b"\n"):
-                if line != b"\n":
+        # a connection ends if the client is gone, or if a line is longer than MOST_BYTES
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError), closing(writer):
+            while True:
+                if (line := await reader.readuntil()) != b"\n":
                     writer.write(json.dumps(serving.take(line.decode(errors="replace"))).encode() + b"\n")
                     await writer.drain()
                     received.set()
-        writer.close()
 
     async def serve() -> None:
         # the socket gets its name when it accepts connections: a client that sees the file can connect
