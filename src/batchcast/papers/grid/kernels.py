@@ -214,20 +214,21 @@ def jobs_by_key(
                         count -= 1
                         open_jobs[k] = open_jobs[count]
                         continue
-            is_urgent = 0 < left[i] < urgent
-            if is_urgent:
+            if 0 < left[i] < urgent:
                 key = -deadline[i]
-            elif rule == LARGEST_FIRST:
-                key = c_first[i]
-            elif rule == LEAST_SLACK:
-                key = c_first[i] - deadline[i]
-            elif rule == LONE_LAST and c_second[i] == np.inf:
-                key = 0.0
-            else:
-                key = c_second[i] - c_first[i]
-            is_better = job < 0 or key > best or (key == best and i < job)
-            if is_urgent > pressing or (is_urgent == pressing and is_better):
-                job, at, best, pressing = i, k, key, is_urgent
+                if not pressing or key > best or (key == best and i < job):
+                    job, at, best, pressing = i, k, key, True
+            elif not pressing:
+                if rule == LARGEST_FIRST:
+                    key = c_first[i]
+                elif rule == LEAST_SLACK:
+                    key = c_first[i] - deadline[i]
+                elif rule == LONE_LAST and c_second[i] == np.inf:
+                    key = 0.0
+                else:
+                    key = c_second[i] - c_first[i]
+                if job < 0 or key > best or (key == best and i < job):
+                    job, at, best = i, k, key
             k += 1
         if job < 0:
             break
