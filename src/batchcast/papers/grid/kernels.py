@@ -50,56 +50,15 @@ def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarra
 
 
 @allocating
-def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, int, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the state in which each loop begins: the numbers of jobs, resources and placed jobs (0), a copy of `free`,
-    each job's resource (-1), and an array for the placed jobs in order."""
+def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the state in which each loop begins: the numbers of jobs and resources, a copy of `free`, each job's
+    resource (-1), and an array for the placed jobs in order."""
     n, m = times.shape
-    return n, m, 0, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
-
-
-@inner
-def _place(
-    times: np.ndarray, free: np.ndarray, resource: np.ndarray, placed: np.ndarray, done: int, job: int, column: int
-) -> int:
-    """Place a job on the resource `column`; return the number of placed jobs, which was `done` before."""
-    free[column] += times[job, column]
-    resource[job], placed[done] = column, job
-    return done + 1
-
-
-@allocating
-def _able(times: np.ndarray, free: np.ndarray, deadline: np.ndarray) -> np.ndarray:
-    """Return the number of resources that can end each job in time, (n,)."""
-    able = np.zeros(len(times), dtype=np.int64)
-    for i in range(len(times)):
-        for r in range(len(free)):
-            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
-                able[i] += 1
-    return able
+    return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
 
 
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
-
-
-@inner
-def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
-    """Return a job's best and second-best resource, each with the job's completion time (infinite if after the
-    deadline)."""
-    first, second = -1, -1
-    c_first, c_second = np.inf, np.inf
-    for r in range(len(free)):
-        c = free[r] + row[r]
-        if c < c_first:
-            second, c_second = first, c_first
-            first, c_first = r, c
-        elif c < c_second:
-            second, c_second = r, c
-    if c_first > deadline:
-        return -1, np.inf, -1, np.inf
-    if c_second > deadline:
-        return first, c_first, second, np.inf
-    return first, c_first, second, c_second
 
 
 @allocating
@@ -120,13 +79,17 @@ def pairs(
     list. `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than
     `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
-    n, m, done, free, resource, placed = _nothing_placed(times, free)
+    n, m, free, resource, placed = _nothing_placed(times, free)
+    done = 0
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
-    left = _able(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
+    left = np.zeros(n, dtype=np.int64)
     queue = [(0.0, 0) for _ in range(0)]
     if urgent > 0:
         for i in range(n):
+            for r in range(m):
+                if free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
+                    left[i] += 1
             if 0 < left[i] < urgent:
                 queue.append((deadline[i], i))
         heapify(queue)
@@ -156,7 +119,10 @@ def pairs(
                     job, column, best = i, r, key
         if job < 0:
             break
-        done = _place(times, free, resource, placed, done, job, column)
+        resource[job] = column
+        placed[done] = job
+        done += 1
+        free[column] += times[job, column]
         if urgent > 0:
             r = column
             while tail[r] < n:
@@ -172,6 +138,26 @@ def pairs(
     return placed[:done], resource
 
 
+@inner
+def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
+    """Return a job's best and second-best resource, each with the job's completion time (infinite if after the
+    deadline)."""
+    first, second = -1, -1
+    c_first, c_second = np.inf, np.inf
+    for r in range(len(free)):
+        c = free[r] + row[r]
+        if c < c_first:
+            second, c_second = first, c_first
+            first, c_first = r, c
+        elif c < c_second:
+            second, c_second = r, c
+    if c_first > deadline:
+        return -1, np.inf, -1, np.inf
+    if c_second > deadline:
+        return first, c_first, second, np.inf
+    return first, c_first, second, c_second
+
+
 @allocating
 def jobs_by_key(
     times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
@@ -182,19 +168,25 @@ def jobs_by_key(
     has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
     have changed. O(n^2 + rescans m).
     """
-    n, _, done, free, resource, placed = _nothing_placed(times, free)
+    n, m, free, resource, placed = _nothing_placed(times, free)
+    done = 0
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
     c_first = np.empty(n)
     c_second = np.empty(n)
-    left = _able(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
+    left = np.zeros(n, dtype=np.int64)
     open_jobs = np.empty(n, dtype=np.int64)
     count = 0
     for i in range(n):
         first[i], c_first[i], second[i], c_second[i] = _best_two(times[i], free, deadline[i])
-        if first[i] >= 0:
-            open_jobs[count] = i
-            count += 1
+        if first[i] < 0:
+            continue
+        open_jobs[count] = i
+        count += 1
+        if urgent > 0:
+            for r in range(m):
+                if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                    left[i] += 1
     moved, before = -1, 0.0
     while count > 0:
         job, at, best, pressing = -1, -1, -np.inf, False
@@ -234,7 +226,10 @@ def jobs_by_key(
             break
         moved = first[job]
         before = free[moved]
-        done = _place(times, free, resource, placed, done, job, moved)
+        free[moved] += times[job, moved]
+        resource[job] = moved
+        placed[done] = job
+        done += 1
         count -= 1
         open_jobs[at] = open_jobs[count]
     return placed[:done], resource
@@ -246,7 +241,8 @@ def one_by_one(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
     qualifies. O(nm)."""
-    n, m, done, free, resource, placed = _nothing_placed(times, free)
+    n, m, free, resource, placed = _nothing_placed(times, free)
+    done = 0
     for i in range(n):
         best, column = np.inf, -1
         idle = False
@@ -275,7 +271,10 @@ def one_by_one(
             if key < best:
                 best, column = key, r
         if column >= 0:
-            done = _place(times, free, resource, placed, done, i, column)
+            resource[i] = column
+            free[column] += times[i, column]
+            placed[done] = i
+            done += 1
     return placed[:done], resource
 
 
@@ -287,7 +286,8 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
     The times at which machines become free change after a pass, so a pass places at most one job per machine. O(passes
     n m).
     """
-    n, m, done, free, resource, placed = _nothing_placed(times, free)
+    n, m, free, resource, placed = _nothing_placed(times, free)
+    done = 0
     holder = np.empty(m, dtype=np.int64)
     suffers = np.empty(m)
     while done < n:
@@ -305,7 +305,10 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
         for r in range(m):
             i = holder[r]
             if i >= 0:
-                done = _place(times, free, resource, placed, done, i, r)
+                resource[i] = r
+                free[r] += times[i, r]
+                placed[done] = i
+                done += 1
         if done == before:
             break
     return placed[:done], resource
@@ -327,10 +330,14 @@ def by_score(
     The load of a resource is its assigned work divided by `load_unit`. The call takes O(n^2 + nm) time with the urgent
     rule, O(nm) without it.
     """
-    n, m, done, free, resource, placed = _nothing_placed(times, free)
-    following = 0
-    left = _able(times, free, deadline)
+    n, m, free, resource, placed = _nothing_placed(times, free)
+    done, following = 0, 0
+    left = np.zeros(n, dtype=np.int64)
     is_done = np.zeros(n, dtype=np.bool_)
+    for i in range(n):
+        for r in range(m):
+            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                left[i] += 1
     while True:
         job = -1
         if urgent > 0:
@@ -356,7 +363,10 @@ def by_score(
         if column < 0:
             continue
         before = free[column]
-        done = _place(times, free, resource, placed, done, job, column)
+        free[column] += times[job, column]
+        resource[job] = column
+        placed[done] = job
+        done += 1
         for i in range(following, n):
             time = times[i, column]
             if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
