@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +17,8 @@ import numpy as np
 from batchcast.cli.output import console
 from batchcast.papers.grid.clock import MappingRule as Shape
 from batchcast.papers.grid.model import Setting, Units
-from batchcast.papers.grid.paper_page import Rows
-from batchcast.papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
-from batchcast.papers.grid.study import SHORT, Study, Watch, run_study
+from batchcast.papers.grid.paper_study import PRINTED, RATES, Rows, by_rate, ratio_of
+from batchcast.papers.grid.study import SHORT, Study, run_study
 from batchcast.papers.shared import columns_of
 from batchcast.report.blocks import Table, TableColumn
 from batchcast.report.terminal import show
@@ -33,7 +31,7 @@ LOAD_UNITS = (0.5, 0.8, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.5, 2.0)
 CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
 
 
-def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, workers: int = 1) -> list[dict[str, Any]]:
+def unit_sweep(*, jobs: int = 3000, seed: int = 1, workers: int = 1) -> list[dict[str, Any]]:
     """Return the printed relations to min_min under other units, T, remapping and late jobs, the closest first.
 
     `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed values;
@@ -47,7 +45,7 @@ def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, workers: int = 
                 shape = Shape(every, remap, late)
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
                 study = Study(cells, names, shape, units, jobs, 50, 1, seed + SWEEP_SEEDS)
-                results = run_study(study, watch=watch, workers=workers)
+                results = run_study(study, workers=workers)
                 row: dict[str, Any] = {
                     "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
                 }  # fmt: skip
@@ -61,9 +59,7 @@ def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, workers: int = 
     return sorted(rows, key=lambda row: float(row["distance"]))
 
 
-def asjs_sweep(
-    watch: Watch, *, jobs: int = 10_000, runs: int = 10, seed: int = 1, workers: int = 1
-) -> list[dict[str, Any]]:
+def asjs_sweep(*, jobs: int = 10_000, runs: int = 10, seed: int = 1, workers: int = 1) -> list[dict[str, Any]]:
     """Return emin_min's three printed relations to `asjs` by its load unit, under the default units, the best first.
 
     The best has the fewest relations on the wrong side of 1, then the least `distance`, the largest absolute gap in
@@ -72,7 +68,7 @@ def asjs_sweep(
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
     study = Study(cells, ("emin_min", *specs), jobs=jobs, runs=runs, seed=seed + SWEEP_SEEDS)
-    results = run_study(study, watch=watch, workers=workers)
+    results = run_study(study, workers=workers)
     rows = []
     for spec in specs:
         row: dict[str, Any] = {"heuristic": spec}
@@ -115,8 +111,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
     common = {"seed": options.seed, "workers": os.cpu_count() or 1}
-    units = unit_sweep(perf_counter, jobs=options.jobs or 3000, **common)
-    asjs = asjs_sweep(perf_counter, jobs=options.jobs or 10_000, runs=options.runs, **common)
+    units = unit_sweep(jobs=options.jobs or 3000, **common)
+    asjs = asjs_sweep(jobs=options.jobs or 10_000, runs=options.runs, **common)
     show(console(), sweep_tables(units, asjs))
 
 

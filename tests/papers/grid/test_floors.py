@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchcast.papers.grid.paper_page import floor_table
-from batchcast.papers.grid.paper_study import FLOOR, floors, relations
+from batchcast.papers.grid.paper_study import FLOOR, floor_table, floors, relations
 
 
 def row(name: str, unfinished: float, floor: float, rate: float = 20.0, share: float = 0.3) -> dict[str, object]:

@@ -45,7 +45,7 @@ def test_the_broker_on_a_virtual_clock_gives_what_reproduce_grid_simulates(spec:
     for job in lines_of(jobs):
         broker.offer(job, job["arrival"])
     broker.finish()
-    live = broker.outcome()
+    live = broker.run
     for name in ("resource", "start", "finish", "outcome", "instant"):
         np.testing.assert_array_equal(getattr(live, name), getattr(simulated, name), err_msg=name)
     assert live.assigned == simulated.assigned > 0

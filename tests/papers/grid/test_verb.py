@@ -181,7 +181,7 @@ def test_outcomes_give_every_job_a_reason_and_an_instant(tmp_path):
 @pytest.mark.long
 def test_a_time_box_ends_the_search_whatever_the_kicks(tmp_path, monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr("batchcast.papers.grid.verb.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("batchcast.papers.grid.runs.perf_counter", lambda: float(next(clock)))
     times = np.random.default_rng(0).uniform(1, 100, (40, 5))
     (tmp_path / "m.etc").write_text("40 5 0\n" + "\n".join(f"{t:.4f}" for t in times.ravel()))
     doc = json.loads(run("map", tmp_path / "m.etc", "--heuristic", "search", "--seconds", "30", "--json"))

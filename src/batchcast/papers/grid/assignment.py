@@ -43,6 +43,10 @@ class Problem(NamedTuple):
         np.put_along_axis(is_near, cheapest, True, axis=1)
         return cls(times, free, price, np.ascontiguousarray(cheapest), is_near & np.isfinite(times))
 
+    def makespan(self, where: np.ndarray) -> float:
+        """Return the last end of a mapping (n,) of jobs to resources."""
+        return float(loads(self.times, self.free, where).max())
+
 
 class Assignment(NamedTuple):
     """A mapping of jobs to resources, modified in place: each job's resource (n,), each resource's load (m,) and each

@@ -23,16 +23,15 @@ def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) ->
     The cost of an exchange is the change of the priced load (sum of price times load); ties go to the first exchange.
     Jobs move only to near resources. O(m WIDEST^4).
     """
-    jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
+    jobs = np.empty(4, dtype=np.int64)
     best, column, spent = np.inf, -1, 0
     for r in range(len(standing.load)):
         if r == full:
             continue
-        dear, looked = _cheapest(problem, standing, full, r, cap, best, met)
+        dear, looked = _cheapest(problem, standing, full, r, cap, best, jobs)
         spent += looked
         if dear < best:
             best, column = dear, r
-            jobs[:] = met
     if column >= 0:
         _exchange(problem, standing, full, column, jobs)
     return column >= 0, spent
@@ -73,8 +72,8 @@ def _cheapest(
 ) -> tuple[float, int]:
     """Find the cheapest exchange below `dearest` after which resources a and b are below `cap`: (cost, examined sets).
 
-    Writes the exchange to `jobs` (4,): first the one or two jobs that move from resource a to b, then up to two jobs
-    that move from b to a; -1 fills unused entries.
+    Writes the exchange, if there is one below `dearest`, to `jobs` (4,): first the one or two jobs that move from
+    resource a to b, then up to two jobs that move from b to a; -1 fills unused entries.
     """
     times, _, price, _, _ = problem
     leaving, left = _sets(problem, standing, a, b)
@@ -123,23 +122,19 @@ def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tup
         if not is_near[i, new]:
             continue
         cost = price[new] * times[i, new] - price[old] * times[i, old]
-        if count == WIDEST:
-            if cost >= dear[count - 1]:
-                continue
-            count -= 1
-        k = count
+        if count == WIDEST and cost >= dear[count - 1]:
+            continue
+        count = min(count + 1, WIDEST)
+        k = count - 1
         while k > 0 and dear[k - 1] > cost:
             jobs[k], dear[k] = jobs[k - 1], dear[k - 1]
             k -= 1
         jobs[k], dear[k] = i, cost
-        count += 1
     sets = np.empty((count * (count + 1) // 2, 2), dtype=np.int64)
     k = 0
     for one in range(count):
-        sets[k, 0], sets[k, 1] = jobs[one], -1
-        k += 1
-        for other in range(one + 1, count):
-            sets[k, 0], sets[k, 1] = jobs[one], jobs[other]
+        for other in range(one, count):
+            sets[k, 0], sets[k, 1] = jobs[one], jobs[other] if other > one else -1
             k += 1
     return sets, k
 
@@ -150,24 +145,15 @@ PAIRS_A_CHECK = 10_000_000  # pairs of jobs between two checks of the clock: abo
 
 @allocating
 def dearer(
-    times: np.ndarray,
-    free: np.ndarray,
-    price: np.ndarray,
-    best: np.ndarray,
-    bound: float,
-    begin: int,
-    end: int,
-    steps: int,
+    times: np.ndarray, free: np.ndarray, price: np.ndarray, best: np.ndarray, bound: float, rates: np.ndarray
 ) -> float:
-    """Perform price steps `begin` to `end` (exclusive) of `steps`; return the lower bound on the makespan. The function
-    updates `price` (m,) and `best` (m,)."""
+    """Perform a price step for each of `rates`, which say how much prices change; return the lower bound on the
+    makespan. The function updates `price` (m,), and `best` (m,), the prices that give the bound."""
     n, m = times.shape
     load = np.empty(m)
-    for step in range(begin, end):
+    for rate in rates:
         load[:] = free
-        value = 0.0
-        for r in range(m):
-            value += price[r] * free[r]
+        value = (price * free).sum()
         for i in range(n):
             least, column = np.inf, 0
             for r in range(m):
@@ -181,7 +167,6 @@ def dearer(
             best[:] = price
         if value <= 0.0:
             break
-        rate = 0.1 * 0.01 ** (step / steps)
         for r in range(m):
             price[r] *= np.exp(rate * min(load[r] / value - 1.0, 20.0))
         price /= price.sum()
@@ -201,9 +186,10 @@ def priced(
     """
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
-    stride = max(1, min(steps, PAIRS_A_CHECK // times.size))
+    rates = np.array([0.1 * 0.01 ** (step / steps) for step in range(steps)])
+    stride = max(1, PAIRS_A_CHECK // times.size)
     while at < steps and not (at and stop()):
-        bound = dearer(times, free, price, best, bound, at, min(at + stride, steps), steps)
+        bound = dearer(times, free, price, best, bound, rates[at : at + stride])
         at += stride
     return bound, best
 
@@ -236,10 +222,7 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
     _, load, member, count, _, _ = standing
     m = times.shape[1]
     while work > 0:
-        full = 0
-        for r in range(1, m):
-            if load[r] > load[full]:
-                full = r
+        full = load.argmax()
         top = load[full]
         least = BEYOND_ROUNDING * top
         best, job, column, other = np.inf, -1, -1, -1
@@ -280,30 +263,22 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
 
 @allocating
 def kicked(
-    problem: Problem,
-    standing: Assignment,
-    best_where: np.ndarray,
-    kicks: int,
-    slack: float,
-    target: float,
-    work: int,
-    rng: np.random.Generator,
-) -> tuple[float, int]:
+    problem: Problem, standing: Assignment, kicks: int, slack: float, target: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float, int]:
     """Improve a mapping by kicks: move a few random jobs to one of their cheap resources, descend, and accept the
     result if it is not worse.
 
-    At the end, `standing` contains the last accepted mapping and `best_where` (n,) the best mapping. `slack` is the
-    accepted relative loss of a kick. Returns the least makespan and the number of kicks; stops after `kicks` kicks, at
-    a makespan of at most `target`, or after `work` examined pairs.
+    At the end, `standing` contains the last accepted mapping. `slack` is the accepted relative loss of a kick. Returns
+    the best mapping (n,), its makespan, and the number of kicks; stops after `kicks` kicks, at a makespan of at most
+    `target`, or after `PAIRS_A_CHECK` examined pairs.
     """
     times, _, _, near, is_near = problem
     n = len(times)
     where = standing.where
     standing.load[:] = loads(times, problem.free, where)  # recomputed, because rounding errors of many steps accumulate
     best = current = standing.load.max()
-    best_where[:] = where
-    kept = where.copy()
-    done = 0
+    best_where, kept = where.copy(), where.copy()
+    done, work = 0, PAIRS_A_CHECK
     while done < kicks and best > target and work > 0:
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, n))
@@ -323,4 +298,4 @@ def kicked(
         else:
             restore(problem, standing, kept)
         done += 1
-    return loads(times, problem.free, best_where).max(), done
+    return best_where, loads(times, problem.free, best_where).max(), done

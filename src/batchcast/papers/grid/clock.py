@@ -7,6 +7,7 @@ starts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,7 @@ REASONS = (
     "left unplaced by the heuristic",
 )
 LATE = ("run", "stop", "drop")
+RUN, STOP = 0, 1  # indices of LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +53,45 @@ class MappingRule:
         check_word("late", self.late, LATE)
 
 
-@dataclass(eq=False)
-class Outcome:
-    """The outcome of every job, arrays (n,): index of the resource (-1: none), start and finish (NaN: never ran),
-    outcome code, instant.
+def simulate(jobs: Jobs, resources: Resources, times: Model, heuristic: Heuristic, mapping: MappingRule) -> Run:
+    """Simulate until each job has an end or a reason for not finishing; assigned + unfinished = submitted.
 
-    `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished. `instant` is the time at
-    which the outcome of the job was decided. `why` has the detailed reasons of rejected jobs, by the job's row;
-    `events` counts mapping events that had jobs to place.
+    A job waits until a mapping event places it. If the heuristic respects deadlines, a job is given up at the first
+    mapping event at which no resource could end the job in time after the resource's present work. Jobs with equal
+    arrival times are in order of their rows. The cost is the heuristic's work over all mapping events, plus O(waiting
+    jobs * m) per event for m resources.
+    """
+    state = Run(jobs, resources, heuristic, mapping)
+    queue = state.usable()
+    queue = queue[np.argsort(jobs.arrival[queue], kind="stable")]
+    arrival, came = jobs.arrival[queue], 0
+    while came < len(queue) or len(state.waiting):
+        if came < len(queue):
+            state.expect(float(arrival[came]))
+        last = int(np.searchsorted(arrival, state.next_at, side="right"))
+        state.waiting, came = np.concatenate([state.waiting, queue[came:last]]), last
+        state.map(times.rows(state.waiting), came == len(queue))
+    return state
+
+
+class Run:
+    """The state of a simulation or of a broker, and at the end its result: the outcome of each job.
+
+    Arrays (n,): `resource` is the index of the job's resource (-1: none); `start` and `finish` are NaN if the job never
+    ran; `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished; `instant` is the time
+    at which the outcome of the job was decided. `why` has the detailed reasons of rejected jobs, by the job's row.
+    `free` (m,) is the time at which each resource becomes free, at least the time of the last mapping event; `waiting`
+    has the rows of the waiting jobs. `next_at` is the time of the next mapping event (infinite: none); `events` counts
+    mapping events that had jobs to place.
     """
 
-    arrival: np.ndarray
-    deadline: np.ndarray
-    resource: np.ndarray
-    start: np.ndarray
-    finish: np.ndarray
-    outcome: np.ndarray
-    instant: np.ndarray
-    why: dict[int, str]
-    events: int
+    def __init__(self, jobs: Jobs, resources: Resources, heuristic: Heuristic, mapping: MappingRule) -> None:
+        self.jobs, self.resources, self.heuristic, self.mapping = jobs, resources, heuristic, mapping
+        self.start, self.finish, self.instant = np.full((3, len(jobs)), np.nan)
+        self.resource, self.outcome = np.full(len(jobs), -1), np.full(len(jobs), ASSIGNED, dtype=np.int8)
+        self.why, self.free = jobs.faults(), resources.free.astype(np.float64)
+        self.waiting = np.empty(0, dtype=np.int64)
+        self.events, self.tick, self.next_at = 0, 0, np.inf
 
     @property
     def assigned(self) -> int:
@@ -81,63 +103,20 @@ class Outcome:
         """Number of jobs that did not finish in time; `assigned` plus `unfinished` is the number of submitted jobs."""
         return len(self.outcome) - self.assigned
 
-
-def simulate(jobs: Jobs, resources: Resources, times: Model, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
-    """Simulate until each job has an end or a reason for not finishing; assigned + unfinished = submitted.
-
-    A job waits until a mapping event places it. If the heuristic respects deadlines, a job is given up at the first
-    mapping event at which no resource could end the job in time after the resource's present work. Jobs with equal
-    arrival times are in order of their rows. The cost is the heuristic's work over all mapping events, plus O(waiting
-    jobs * m) per event for m resources.
-    """
-    state = Run(jobs, resources, heuristic, mapping)
-    queue = state.usable(jobs)
-    queue = queue[np.argsort(jobs.arrival[queue], kind="stable")]
-    came = 0
-    while came < len(queue) or len(state.waiting):
-        if came < len(queue):
-            state.expect(float(jobs.arrival[queue[came]]))
-        last = came + int(np.searchsorted(jobs.arrival[queue[came:]], state.next_at, side="right"))
-        state.waiting, came = np.concatenate([state.waiting, queue[came:last]]), last
-        state.map(times.rows(state.waiting), came == len(queue))
-    return state
-
-
-class Run(Outcome):
-    """The state of one simulation: the outcome of each job so far, the times `free` at which resources become free, the
-    rows of the waiting jobs, and the times of the last and the next mapping event (infinite: none)."""
-
-    def __init__(self, jobs: Jobs, resources: Resources, heuristic: Heuristic, mapping: MappingRule) -> None:
-        n = len(jobs)
-        start, finish, instant = (np.full(n, np.nan) for _ in range(3))
-        where, outcome = np.full(n, -1, dtype=np.int64), np.full(n, ASSIGNED, dtype=np.int8)
-        super().__init__(jobs.arrival, jobs.deadline, where, start, finish, outcome, instant, jobs.faults(), 0)
-        self.resources, self.heuristic, self.mapping = resources, heuristic, mapping
-        self.cost_weight, self.free = jobs.cost_weight, resources.free.astype(np.float64)
-        self.waiting = np.empty(0, dtype=np.int64)
-        self.tick, self.now, self.next_at = 0, -np.inf, np.inf
-
-    def usable(self, jobs: Jobs, first: int = 0) -> np.ndarray:
+    def usable(self, first: int = 0) -> np.ndarray:
         """Return the rows of valid jobs from row `first` on; invalid jobs are rejected at their arrival."""
         bad = np.array([row for row in self.why if row >= first], dtype=np.int64)
-        self.close(bad, REJECTED, jobs.arrival[bad])
-        return np.setdiff1d(np.arange(first, len(jobs)), bad)
+        self.close(bad, REJECTED, self.jobs.arrival[bad])
+        return np.setdiff1d(np.arange(first, len(self.jobs)), bad)
 
-    def grow(self, jobs: Jobs) -> None:
-        """Extend the arrays for more jobs, and let the valid new jobs wait: a clock may not know all jobs in
-        advance."""
-        old = len(self.outcome)
-        more = Run(jobs, self.resources, self.heuristic, self.mapping)
+    def grow(self, more: Sequence[Jobs]) -> None:
+        """Add jobs, and let the valid new jobs wait: a live clock does not know all jobs in advance."""
+        old, grown = len(self.jobs), Run(self.jobs.joined(more), self.resources, self.heuristic, self.mapping)
         for name in ("resource", "start", "finish", "instant", "outcome"):
-            getattr(more, name)[:old] = getattr(self, name)
-            setattr(self, name, getattr(more, name))
-        self.deadline, self.arrival, self.cost_weight, self.why = (
-            jobs.deadline,
-            jobs.arrival,
-            jobs.cost_weight,
-            more.why,
-        )
-        self.waiting = np.concatenate([self.waiting, self.usable(jobs, old)])
+            getattr(grown, name)[:old] = getattr(self, name)
+            setattr(self, name, getattr(grown, name))
+        self.jobs, self.why = grown.jobs, grown.why
+        self.waiting = np.concatenate([self.waiting, self.usable(old)])
 
     def expect(self, arrival: float) -> None:
         """Schedule the next mapping event for a job that arrives: a multiple of `every`, or the arrival."""
@@ -158,7 +137,7 @@ class Run(Outcome):
 
         If `is_last`, no further job arrives: jobs that stay waiting on an idle grid are left unplaced.
         """
-        now = self.now = self.next_at
+        now = self.next_at
         is_idle = is_last and bool((self.free <= now).all())
         left = self._mapped(self.waiting, times, now)
         if is_idle and len(left) == len(self.waiting):
@@ -179,18 +158,18 @@ class Run(Outcome):
         """Map the given jobs; return the rows of the jobs that still wait."""
         self.free = np.maximum(self.free, now)
         until = now + (self.mapping.every or 0.0)
-        if not _all_fit(times):
-            fits = (times < np.inf).any(axis=1)
+        fits = times.min(axis=1) < np.inf
+        if not fits.all():
             self.close(rows[~fits], UNFIT, now)
             rows, times = rows[fits], times[fits]
         if not len(rows):
             return rows
         self.events += 1
-        deadline = self.deadline[rows]
-        grid = self.resources
+        jobs, grid = self.jobs, self.resources
+        deadline = jobs.deadline[rows]
         batch = Batch(
-            now, times, self.free.copy(), deadline, self.arrival[rows], until, grid.speed, grid.bandwidth,
-            grid.attributes.get("price"), self.cost_weight[rows],
+            now, times, self.free.copy(), deadline, jobs.arrival[rows], until, grid.speed, grid.bandwidth,
+            grid.attributes.get("price"), jobs.cost_weight[rows],
         )  # fmt: skip
         plan = self.heuristic.assign(batch)
         keep = until if self.mapping.remap else np.inf
@@ -200,38 +179,13 @@ class Run(Outcome):
         )  # fmt: skip
         rows, times = rows[~done], times[~done]
         if self.heuristic.deadlines and len(rows):
-            best, alone = _best_ends(times, self.free, self.arrival[rows])
-            late = best > self.deadline[rows]
-            tight = late & (alone > self.deadline[rows])
-            self.close(rows[late & ~tight], NO_RESOURCE, now)
-            self.close(rows[tight], TOO_TIGHT, now)
+            due = jobs.deadline[rows]
+            late = (self.free + times).min(axis=1) > due
+            self.close(rows[late], NO_RESOURCE, now)
+            # these jobs are a part of the late jobs, because a job arrives before a resource is free
+            self.close(rows[jobs.arrival[rows] + times.min(axis=1) > due], TOO_TIGHT, now)
             rows = rows[~late]
         return rows
-
-
-@allocating
-def _all_fit(times: np.ndarray) -> bool:
-    """Return whether every job has a resource that can run it."""
-    for i in range(times.shape[0]):
-        r = 0
-        while r < times.shape[1] and not times[i, r] < np.inf:
-            r += 1
-        if r == times.shape[1]:
-            return False
-    return True
-
-
-@allocating
-def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each job's earliest end after the jobs that the resources run at present, and its earliest end on an idle
-    grid."""
-    n, m = times.shape
-    best, alone = np.full(n, np.inf), np.full(n, np.inf)
-    for i in range(n):
-        for r in range(m):
-            best[i] = min(best[i], free[r] + times[i, r])
-            alone[i] = min(alone[i], arrival[i] + times[i, r])
-    return best, alone
 
 
 @allocating
@@ -270,14 +224,14 @@ def _commit(
             continue
         row, end = rows[i], begin + times[i, r]
         done[i] = True
-        if end <= deadline[i] or late == 0:
+        if end <= deadline[i] or late == RUN:
             resource[row], start[row], finish[row], free[r] = r, begin, end, end
             instant[row] = end
             if end > deadline[i]:
-                outcome[row] = 5
-        elif late == 1 and begin < deadline[i]:
+                outcome[row] = RAN_LATE
+        elif late == STOP and begin < deadline[i]:
             resource[row], start[row], finish[row], free[r] = r, begin, deadline[i], deadline[i]
-            instant[row], outcome[row] = deadline[i], 6
+            instant[row], outcome[row] = deadline[i], STOPPED
         else:
-            instant[row], outcome[row] = max(begin, now), 7
+            instant[row], outcome[row] = max(begin, now), DROPPED
     return done

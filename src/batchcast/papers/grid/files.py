@@ -42,17 +42,13 @@ def read_matrix(path: str | Path) -> np.ndarray:
     if len(values) != n * m:
         raise input_error(file, f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
     try:
-        times = np.array(values, dtype=np.float64).reshape(n, m)
+        times = np.array(values, dtype=np.float64)
     except ValueError:
-        place, word = next((k, w) for k, w in enumerate(values) if not _is_number(w))
-        what = f"time of job {place // m} on resource {place % m}"
-        raise input_error(file, what, value=word, accepted="a number") from None
-    wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
-    if len(wrong):
-        job, column = wrong[0].tolist()
-        what = f"time of job {job} on resource {column}"
-        raise input_error(file, what, value=times[job, column], accepted="finite, at least 0")
-    return times
+        times = np.array([float(word) if _is_number(word) else np.nan for word in values])
+    for k in np.flatnonzero(~(np.isfinite(times) & (times >= 0))).tolist():
+        value, accepted = (times[k], "finite, at least 0") if _is_number(values[k]) else (values[k], "a number")
+        raise input_error(file, f"time of job {k // m} on resource {k % m}", value=value, accepted=accepted)
+    return times.reshape(n, m)
 
 
 def read_jobs(path: str | Path) -> Jobs:
@@ -131,6 +127,7 @@ def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float
 
 
 def _text(path: str | Path) -> str:
+    """Return the text of a file, which may be compressed."""
     return b"".join(Source(path, strict=True).blocks()).decode("utf-8", errors="replace")
 
 
@@ -158,6 +155,7 @@ def _numbers(cells: Mapping[str, list[str]], name: str, absent: float) -> np.nda
 
 
 def _is_number(word: str) -> bool:
+    """Return whether Python can convert the text to a number."""
     try:
         float(word)
     except ValueError:
@@ -191,6 +189,7 @@ def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[list[str], l
 
 
 def _number(path: str | Path, name: str, key: str, value: Any) -> float:
+    """Return the value of a TOML key as a number; InputError names the file, the table and the key."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise input_error(str(path), f"{name}: {key}", value=value, accepted="a number")
     return float(value)

@@ -51,8 +51,8 @@ def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarra
 
 @allocating
 def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
-    """Return what each loop begins with: the numbers of jobs and resources, a copy of `free`, each job's resource (-1),
-    and room for the placed jobs in order."""
+    """Return the state in which each loop begins: the numbers of jobs and resources, a copy of `free`, each job's
+    resource (-1), and an array for the placed jobs in order."""
     n, m = times.shape
     return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
 
@@ -102,12 +102,8 @@ def pairs(
             i = heappop(queue)[1]
             if resource[i] >= 0 or left[i] == 0:
                 continue
-            job = i
-            for r in range(m):
-                if free[r] + times[i, r] < best:
-                    best, column = free[r] + times[i, r], r
-            if best > deadline[i]:
-                job = -1
+            column, best, _, _ = _best_two(times[i], free, deadline[i])
+            job = i if column >= 0 else -1
         if job < 0:
             for r in range(m):
                 while head[r] < n:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, UsageError
-from .clock import ASSIGNED, REASONS, MappingRule, Outcome, Run
+from .clock import REASONS, UNFIT, MappingRule, Run
 from .model import Heuristic, Jobs, Model, Resources, Units
 
 FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "demands", "cost_weight", "script")
@@ -93,9 +93,8 @@ class Broker:
         journal: Journal | None = None,
     ) -> None:
         self.resources, self.units, self.mapping = resources, units, mapping
-        self.jobs = _arrays([], [])
-        self.run = Run(self.jobs, resources, heuristic, mapping)
-        self.new: list[tuple[dict[str, Any], float]] = []
+        self.run = Run(Jobs([], *np.empty((4, 0))), resources, heuristic, mapping)
+        self.new: list[Jobs] = []  # accepted jobs that are not yet in `run`
         self.known: dict[str, int] = {}
         self.journal: Journal | None = None
         self.told: list[dict[str, Any]] = []
@@ -118,64 +117,52 @@ class Broker:
             If a required field is missing or a field that must be a number is not a number.
         """
         read = _read(job, at)
-        if read["id"] in self.known:
-            return {"ok": True, "id": read["id"], "again": True, **self.state_of(read["id"])}
+        job_id = str(read.ids[0])
+        if job_id in self.known:
+            return {"ok": True, "id": job_id, "again": True, **self.state_of(job_id)}
         self.advance(at, inclusive=False)
         if self.journal is not None:
             self.journal.add({"job": dict(job), "at": at})
-        self.known[read["id"]] = len(self.known)
+        self.known[job_id] = len(self.known)
         self.run.expect(at)
-        self.new.append((read, at))
-        return {"ok": True, "id": read["id"], **self._at_once(read, at)}
+        self.new.append(read)
+        return {"ok": True, "id": job_id, **self._at_once(read)}
 
-    def _at_once(self, read: dict[str, Any], at: float) -> dict[str, Any]:
-        """Return a warning with the earliest possible end if no resource meets the deadline; else an empty dict."""
-        times = Model(_arrays([read], [at]), self.resources, self.units).rows(np.array([0]))
+    def _at_once(self, read: Jobs) -> dict[str, Any]:
+        """Return a warning with the earliest possible end if no resource can end a job (a row) by its deadline; else an
+        empty dict."""
+        (times,) = Model(read, self.resources, self.units).rows(np.array([0]))
         if not np.isfinite(times).any():
-            return {"warning": REASONS[2]}
-        ends = (np.maximum(self.run.free, at) + times)[0]
+            return {"warning": REASONS[UNFIT]}
+        ends, due = np.maximum(self.run.free, read.arrival) + times, read.deadline[0]
         best = int(np.argmin(ends))
-        if not ends[best] > read["deadline"]:
+        if not ends[best] > due:
             return {}
         where = self.resources.ids[best]
-        words = f"the deadline {read['deadline']:g} cannot be met: the earliest end is {ends[best]:g}, on {where}"
+        words = f"the deadline {due:g} cannot be met: the earliest end is {ends[best]:g}, on {where}"
         return {"warning": words, "best_offer": {"resource": where, "finish": float(ends[best])}}
 
     def advance(self, until: float, inclusive: bool = True) -> list[dict[str, Any]]:
-        """Run all mapping events up to a time; return one record for each job whose outcome was decided."""
-        decided: list[dict[str, Any]] = []
+        """Run all mapping events up to the time `until`; return one record for each job whose outcome was decided."""
+        before = len(self.told)
         while self.run.next_at < until or (inclusive and self.run.next_at <= until < math.inf):
-            decided += self._map()
-        return decided
+            if self.journal is not None:
+                self.journal.add({"until": self.run.next_at})
+            if self.new:
+                self.run.grow(self.new)
+                self.new = []
+            waited = self.run.waiting
+            self.run.map(Model(self.run.jobs, self.resources, self.units).rows(waited), is_last=until == math.inf)
+            self.told += map(self._line, np.setdiff1d(waited, self.run.waiting).tolist())
+        return self.told[before:]
 
     def finish(self) -> list[dict[str, Any]]:
         """Run the remaining mapping events as if no more jobs arrive, and record jobs that still wait as unfinished."""
-        decided: list[dict[str, Any]] = []
-        while self.run.next_at < math.inf:
-            decided += self._map(is_last=True)
-        return decided
-
-    def _map(self, is_last: bool = False) -> list[dict[str, Any]]:
-        """Run one mapping event over the waiting jobs and the jobs that arrived since the last event."""
-        if self.journal is not None:
-            self.journal.add({"until": self.run.next_at})
-        self._grow()
-        before = self.run.waiting
-        self.run.map(Model(self.jobs, self.resources, self.units).rows(before), is_last)
-        lines = [self._line(row) for row in np.setdiff1d(before, self.run.waiting).tolist()]
-        self.told += lines
-        return lines
-
-    def _grow(self) -> None:
-        """Add the new jobs to the arrays; record jobs that can never be scheduled as unfinished."""
-        if self.new:
-            self.jobs = self.jobs.joined(_arrays([read for read, _ in self.new], [at for _, at in self.new]))
-            self.new = []
-            self.run.grow(self.jobs)
+        return self.advance(math.inf)
 
     def _line(self, row: int) -> dict[str, Any]:
         """Return the broker's decision about a job as a record."""
-        run, job_id, deadline = self.run, str(self.jobs.ids[row]), float(self.jobs.deadline[row])
+        run, job_id, deadline = self.run, str(self.run.jobs.ids[row]), float(self.run.jobs.deadline[row])
         shown = deadline if math.isfinite(deadline) else None
         if run.resource[row] < 0:
             return {"id": job_id, "refused": REASONS[run.outcome[row]], "deadline": shown}
@@ -186,7 +173,7 @@ class Broker:
     def state_of(self, job_id: str) -> dict[str, Any]:
         """Return the state of a job: waiting, refused, or its resource with start and finish."""
         row = self.known[job_id]
-        if row >= len(self.jobs) or row in self.run.waiting:
+        if row >= len(self.run.jobs) or row in self.run.waiting:
             return {"state": "waiting"}
         line = self._line(row)
         return {"state": "refused" if "refused" in line else "mapped", **line}
@@ -197,20 +184,15 @@ class Broker:
 
     def free_at(self) -> dict[str, float]:
         """Return when each resource becomes free."""
-        return dict(zip(map(str, self.resources.ids), np.maximum(self.run.free, self.run.now).tolist()))
-
-    def outcome(self) -> Outcome:
-        """Return the outcome of all jobs so far, in the form of `clock.simulate`."""
-        self._grow()
-        return self.run
+        return dict(zip(map(str, self.resources.ids), self.run.free.tolist()))
 
     @property
     def counts(self) -> dict[str, int]:
         """Return the numbers of all jobs, of jobs in time, of refused or late jobs, and of waiting jobs."""
         waits = len(self.run.waiting) + len(self.new)
-        settled = np.setdiff1d(np.arange(len(self.jobs)), self.run.waiting)
-        good = int((self.run.outcome[settled] == ASSIGNED).sum())
-        return {"jobs": len(self.known), "in_time": good, "not_in_time": len(settled) - good, "waiting": waits}
+        good = self.run.assigned - len(self.run.waiting)  # a waiting job has the code ASSIGNED until it is decided
+        late = len(self.known) - waits - good
+        return {"jobs": len(self.known), "in_time": good, "not_in_time": late, "waiting": waits}
 
 
 def checked_id(job: Any, needed: Sequence[str], known: Sequence[str], lacks: str) -> str:
@@ -222,29 +204,21 @@ def checked_id(job: Any, needed: Sequence[str], known: Sequence[str], lacks: str
     return str(job["id"])
 
 
-def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """Return the fields of a job; UsageError for a missing field or a value that is not a number."""
+def _read(job: Mapping[str, Any], at: float) -> Jobs:
+    """Return a job that arrives at the time `at` as `Jobs` with one row; UsageError for a missing field or a value that
+    is not a number."""
     example = '{"id": "a", "instructions": 1000, "deadline": 90}'
-    read: dict[str, Any] = {"id": checked_id(job, ("id",), FIELDS, f"a job needs an id (accepted: {example})")}
+    job_id = checked_id(job, ("id",), FIELDS, f"a job needs an id (accepted: {example})")
     try:
-        read["instructions"] = float(job["instructions"])
-        read["file_mb"] = float(job.get("file_mb") or 0.0)
+        work, file_mb = float(job["instructions"]), float(job.get("file_mb") or 0.0)
         allowed, due, weight = (job.get(name) for name in ("allowed", "deadline", "cost_weight"))
-        read["deadline"] = at + float(allowed) if allowed is not None else math.inf if due is None else float(due)
-        read["cost_weight"] = math.nan if weight is None else float(weight)
-        read["demands"] = {str(name): float(least) for name, least in dict(job.get("demands") or {}).items()}
+        deadline = at + float(allowed) if allowed is not None else math.inf if due is None else float(due)
+        weight = math.nan if weight is None else float(weight)
+        ini, fsize, arrival, due, weight = np.array([[work], [file_mb], [at], [deadline], [weight]])
+        demands = {str(name): np.array([float(least)]) for name, least in dict(job.get("demands") or {}).items()}
     except KeyError as error:
         raise UsageError(f"job {job['id']}: {error.args[0]} is missing") from None
     except (TypeError, ValueError):
         accepted = "instructions, file_mb, deadline, allowed, cost_weight and demands are numbers"
         raise UsageError(f"job {job['id']}: {accepted}") from None
-    return read
-
-
-def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
-    """Return jobs as arrays."""
-    names = sorted({name for read in reads for name in read["demands"]})
-    demands = {name: np.array([read["demands"].get(name, math.nan) for read in reads]) for name in names}
-    keys = ("instructions", "file_mb", "deadline", "cost_weight")
-    ini, fsize, deadline, weight = (np.array([read[key] for read in reads]) for key in keys)
-    return Jobs([read["id"] for read in reads], ini, fsize, np.array(at), deadline, demands, weight)
+    return Jobs([job_id], ini, fsize, arrival, due, demands, weight)

@@ -30,10 +30,11 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The grid: The resources of a grid: `speed`, `bandwidth` and `free` (the instant from which a resource is
-    available), each (m,), and further attributes.
+    """The resources of a grid: `speed`, `bandwidth` and `free` (the instant from which a resource is available), each
+    (m,), and further attributes.
 
-    The attribute `price` is the cost of a time unit of the resource, 0 if absent.
+    The attribute `price` is the cost of a time unit of each resource, 0 for a resource without a price. If no resource
+    has a price, the attribute is absent.
 
     Raises InputError for an empty grid, a duplicate id, or an impossible speed, bandwidth or free time.
     """
@@ -47,7 +48,7 @@ class Resources:
     def __post_init__(self) -> None:
         if not len(self.ids):
             raise InputError("the grid has no resource", hint="list at least one with a speed and a bandwidth")
-        for k in duplicates(self.ids).tolist():
+        for k in np.flatnonzero(duplicates(self.ids)).tolist():
             raise InputError(f"resource {self.ids[k]!r} is listed twice", hint="give each resource its own id")
         for name, values in (("speed", self.speed), ("bandwidth", self.bandwidth)):
             for k in np.flatnonzero(~(np.isfinite(values) & (values > 0))).tolist():
@@ -91,15 +92,16 @@ class Jobs:
         demands = {name: values[:count] for name, values in self.demands.items()}
         return Jobs(self.ids[:count], demands=demands, **{name: getattr(self, name)[:count] for name in _OF_JOBS})
 
-    def joined(self, more: Jobs) -> Jobs:
-        """Return these jobs and more jobs; a demand that only one of the sets has is NaN for the jobs of the other
-        set."""
-        columns = {name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _OF_JOBS}
+    def joined(self, more: Sequence[Jobs]) -> Jobs:
+        """Return these jobs and further sets of jobs; a demand that a set of jobs does not have is NaN for the jobs of
+        this set."""
+        sets = [self, *more]
+        columns = {name: np.concatenate([getattr(each, name) for each in sets]) for name in _OF_JOBS}
         demands = {
-            name: np.concatenate([each.demands.get(name, np.full(len(each), np.nan)) for each in (self, more)])
-            for name in {**self.demands, **more.demands}
+            name: np.concatenate([each.demands.get(name, np.full(len(each), np.nan)) for each in sets])
+            for name in {name for each in sets for name in each.demands}
         }
-        return Jobs([*self.ids, *more.ids], demands=demands, **columns)
+        return Jobs([job_id for each in sets for job_id in each.ids], demands=demands, **columns)
 
     def faults(self) -> dict[int, str]:
         """Return the rows of jobs that cannot be scheduled, each with the reason. O(n)."""
@@ -109,13 +111,10 @@ class Jobs:
             "arrival not a finite number": ~np.isfinite(self.arrival),
             "deadline not a number": np.isnan(self.deadline),
             "cost_weight not between 0 and 1": (self.cost_weight < 0) | (self.cost_weight > 1),
+            "id already submitted": duplicates(self.ids),
         }
-        rows = {reason: np.flatnonzero(mask) for reason, mask in wrong.items()}
-        reasons: dict[int, str] = {}
-        for reason, faulty in {**rows, "id already submitted": duplicates(self.ids)}.items():
-            for row in faulty.tolist():
-                reasons.setdefault(row, reason)
-        return reasons
+        # in reverse, so that the first of several reasons for one job remains
+        return {row: why for why, mask in reversed(wrong.items()) for row in np.flatnonzero(mask).tolist()}
 
 
 _OF_JOBS = ("ini", "fsize", "arrival", "deadline", "cost_weight")  # the columns of `Jobs` that are arrays (n,)
@@ -152,14 +151,14 @@ class Model:
 
 
 def duplicates(ids: Sequence[str]) -> np.ndarray:
-    """Return the rows of jobs whose id occurs in an earlier row, ascending.
+    """Return a mask of the ids that occur in an earlier row.
 
     >>> duplicates(["a", "b", "a"])
-    array([2])
+    array([False, False,  True])
     """
-    names = np.asarray(ids)
-    _, first = np.unique(names, return_index=True)
-    return np.setdiff1d(np.arange(len(names)), first)
+    repeated = np.ones(len(ids), dtype=bool)
+    repeated[np.unique(np.asarray(ids), return_index=True)[1]] = False
+    return repeated
 
 
 BANDWIDTHS = (1.1, 1.2, 1.3, 1.4, 1.5)

@@ -50,6 +50,7 @@ LEARN_S = 60.0
 UNLIKELY = 0.5
 """The broker warns about a deadline if the job meets it with a lower probability than this."""
 
+Answers = tuple[dict[str, Any], list[str]]  # answers by cluster, and a message for each cluster that does not answer
 Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
 
 
@@ -97,7 +98,7 @@ class OfClusters:
         options.pop(INPUTS, None)
         return Job(job_id, script, options, files, min(due, at + allowed))
 
-    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
+    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> Answers:
         """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
         does not answer."""
         said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
@@ -125,14 +126,12 @@ class OfClusters:
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
     """Return a time from a job's fields; infinite if the field is missing."""
-    number = math.nan
     if fields.get(name) is None:
         return math.inf
     with suppress(TypeError, ValueError):
-        number = float(fields[name])
-    if not math.isfinite(number):
-        raise UsageError(f"job {job_id}: {name} is not a number of seconds (accepted: a number, as 1790000000)")
-    return number
+        if math.isfinite(number := float(fields[name])):
+            return number
+    raise UsageError(f"job {job_id}: {name} is not a number of seconds (accepted: a number, as 1790000000)")
 
 
 class ClusterBroker:
@@ -170,7 +169,7 @@ class ClusterBroker:
         self.decided: dict[str, dict[str, Any]] = {}
         self.told: list[dict[str, Any]] = []  # all decisions in order, for the file of assignments
         self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
-        self._fresh: dict[str, tuple[float, dict[str, Any], list[str]]] = {}
+        self._fresh: dict[str, tuple[float, Answers]] = {}
         self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
         self._next_at = math.inf
         self._order: dict[str, None] = {}
@@ -234,8 +233,8 @@ class ClusterBroker:
     def _at_once(self, job: Job, at: float) -> dict[str, Any]:
         """Return the best offer of a cluster at present, and a warning if the job will probably miss its deadline."""
         counted = self._counted(at)
-        answers, problems = self.clusters.ask(job, counted, at)
-        self._fresh[job.id] = (at, answers, problems)
+        answers, problems = said = self.clusters.ask(job, counted, at)
+        self._fresh[job.id] = (at, said)
         offers = self.clusters.compare(job, answers, counted, at)
         if not offers:
             return {"warning": "no cluster predicts the end of this job: " + "; ".join(problems)}
@@ -273,22 +272,20 @@ class ClusterBroker:
 
     def _map(self, now: float) -> None:
         """Place the waiting jobs one after the other; each prediction includes the jobs that were placed before."""
-        answers: dict[str, dict[str, Any]] = {}
-        problems: dict[str, list[str]] = {}
-        for job_id, (at, answer, problem) in self._fresh.items():
-            if now - at <= FRESH_S:
-                answers[job_id], problems[job_id] = dict(answer), problem
+        fresh = {job_id: said for job_id, (at, said) in self._fresh.items() if now - at <= FRESH_S}
+        answers = {job_id: (dict(of_cluster), problems) for job_id, (of_cluster, problems) in fresh.items()}
         changed = ""
         while self.waiting:
             counted = self._counted(now)
             offers: dict[str, list[dict[str, Any]]] = {}
             for job in list(self.waiting.values()):
                 if job.id not in answers:
-                    answers[job.id], problems[job.id] = self.clusters.ask(job, counted, now)
+                    answers[job.id] = self.clusters.ask(job, counted, now)
                 elif changed:
-                    answers[job.id].update(self.clusters.ask(job, counted, now, changed)[0])
-                offers[job.id] = self.clusters.compare(job, answers[job.id], counted, now)
-            jobs = [job for job in list(self.waiting.values()) if self._can_go(job, offers[job.id], problems[job.id])]
+                    answers[job.id][0].update(self.clusters.ask(job, counted, now, changed)[0])
+                offers[job.id] = self.clusters.compare(job, answers[job.id][0], counted, now)
+            waiting = list(self.waiting.values())
+            jobs = [job for job in waiting if self._can_go(job, offers[job.id], answers[job.id][1])]
             if not jobs:
                 return
             place = self._next(jobs, [offers[job.id] for job in jobs], now)

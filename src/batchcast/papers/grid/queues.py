@@ -83,6 +83,7 @@ def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
 
 @inner
 def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
+    """Insert a job into resource r's queue before the entry `at`."""
     for k in range(q.length[r], at, -1):
         q.queue[r, k] = q.queue[r, k - 1]
     q.queue[r, at] = job
@@ -92,6 +93,7 @@ def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
 
 @inner
 def _take(q: Queues, job: Index) -> int:
+    """Remove a job from its queue; return the entry at which the job was."""
     r = q.where[job]
     k = 0
     while q.queue[r, k] != job:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import click
 
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
-from .verb_simulate import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
+from .options import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
 
 
 @verb("grid")
@@ -36,33 +35,32 @@ def command(
     import dataclasses
 
     from ...report.terminal import show
-    from . import paper_study as grid_paper
-    from .paper_page import paper_page, paper_tables
+    from . import paper_study as paper
     from .study import run_study
 
     if quick:
         drawn |= {"jobs": min(drawn["jobs"], 2_000), "runs": min(drawn["runs"], 2)}
     wanted = numbers("--rates", rates, above=0.0)
-    extra = () if only_paper else grid_paper.READINGS + grid_paper.OURS
-    study = grid_paper.paper_study(**drawn, extra=extra, rates=wanted)
+    extra = () if only_paper else paper.READINGS + paper.OURS
+    study = paper.paper_study(**drawn, extra=extra, rates=wanted)
     with progress("simulating", len(study.settings) * study.runs) as tick:
-        results = run_study(study, watch=perf_counter, workers=workers, tick=tick, keep_runs=True)
+        results = run_study(study, workers=workers, tick=tick, keep_runs=True)
     settings: dict[str, Any] = {
         "rates": wanted, "jobs": study.jobs, "runs": study.runs, "seed": study.seed,
         "heuristic": list(study.heuristics), "resources": study.resources,
         **dataclasses.asdict(study.mapping), "compute_unit": study.units.compute, "transfer_unit": study.units.transfer,
     }  # fmt: skip
     log = {"source": "drawn (Hao et al. 2014, section 4.1)", "settings": len(study.settings)}
-    notes = [f"{name}: {words}" for name, words in grid_paper.REASONS_WHY.items()]
+    notes = [f"{name}: {words}" for name, words in paper.REASONS_WHY.items()]
     if page is not None:
-        write_text(page, paper_page(results, {"log": log, "settings": settings}))
+        write_text(page, paper.paper_page(results, {"log": log, "settings": settings}))
         say(f"page: {page}")
     if as_json:
         flat = [{key: value for key, value in row.items() if not key.endswith("_runs")} for row in results]
-        tables = {"settings": flat, "relations": grid_paper.relations(results), "floor": grid_paper.floors(results)}
-        tables |= {"growth": grid_paper.growth(results), "deadline_search": grid_paper.against_emin_min(results)}
+        tables = {"settings": flat, "relations": paper.relations(results), "floor": paper.floors(results)}
+        tables |= {"growth": paper.growth(results), "deadline_search": paper.against_emin_min(results)}
         rows = [{"table": name, **row} for name, table in tables.items() for row in table]
         emit(document("reproduce-grid", log, settings, notes, rows))
         return
-    show(console(), [*paper_tables(results), *notes])
+    show(console(), [*paper.paper_tables(results), *notes])
     say(f"seed {study.seed}; -o FILE.html writes the figures")

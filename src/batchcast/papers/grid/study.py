@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ...predict.batched import Timed
 from ...predict.registry import make
 from ...processes import in_processes
-from .clock import ASSIGNED, REASONS, MappingRule, Outcome, simulate
+from .clock import ASSIGNED, REASONS, MappingRule, Run, simulate
 from .model import Jobs, Model, Resources, Setting, Units, draw_jobs
 
 MEASURES = ("unfinished", "mean_wait", "mean_makespan")
@@ -23,7 +24,7 @@ SHORT = {"unfinished": "UFJ", "mean_wait": "AWT", "mean_makespan": "AMJ"}
 """The measures as abbreviated by Hao et al. 2014."""
 
 
-def measure(outcome: Outcome) -> dict[str, float]:
+def measure(outcome: Run) -> dict[str, float]:
     """Return UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished jobs, mean wait, mean makespan.
 
     Mean wait and mean makespan (start and finish minus arrival, in the model's time unit) are averages over jobs that
@@ -34,7 +35,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
     figures |= {"assigned": outcome.assigned, "unfinished": outcome.unfinished}
     for of, jobs in (("", np.isfinite(outcome.finish)), ("_in_time", outcome.outcome == ASSIGNED)):
         for name, until in (("mean_wait", outcome.start), ("mean_makespan", outcome.finish)):
-            figures[name + of] = float((until - outcome.arrival)[jobs].mean()) if jobs.any() else math.nan
+            figures[name + of] = float((until - outcome.jobs.arrival)[jobs].mean()) if jobs.any() else math.nan
     counts = np.bincount(outcome.outcome, minlength=len(REASONS))
     figures["mapping_events"] = outcome.events
     return figures | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
@@ -62,14 +63,16 @@ def half_width(values: np.ndarray) -> float:
     return float(t_975(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def with_width(row: Mapping[str, Any], name: str, digits: int) -> str:
-    """Return a mean as text, with the half width of its interval over the runs if there are enough runs.
+def with_width(row: Mapping[str, Any], name: str, digits: int, share: bool = False) -> str:
+    """Return a mean (or a `share`, in percent) as text, with the half width of its interval over the runs if there are
+    enough runs.
 
     >>> with_width({"mean_wait": 1.234, "mean_wait_ci95": 0.05}, "mean_wait", 2)
     '1.23 ± 0.05'
     """
-    wide = row[f"{name}_ci95"]
-    return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "")
+    scale, unit = (100, " %") if share else (1, "")
+    wide = scale * row[f"{name}_ci95"]
+    return f"{scale * row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "") + unit
 
 
 def t_975(freedom: int) -> float:
@@ -85,17 +88,16 @@ def t_975(freedom: int) -> float:
     return float(z + sum(term / freedom ** (k + 1) for k, term in enumerate(terms)))
 
 
-def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> dict[str, np.ndarray]:
-    """Return the share of busy resources, the waiting jobs and the unfinished jobs at `points` instants.
-
-    The call takes O((n + points) log n) time.
+def load_and_unfinished(outcome: Run) -> dict[str, np.ndarray]:
+    """Return the share of busy resources, the number of waiting jobs and the number of unfinished jobs at 200 instants
+    (`time`). The call takes O(n log n) time.
     """
-    ran = np.isfinite(outcome.start)
+    ran, arrival = np.isfinite(outcome.start), outcome.jobs.arrival
     over = np.where(ran, outcome.finish, outcome.instant)
-    known = np.isfinite(outcome.arrival) & np.isfinite(over)
+    known = np.isfinite(arrival) & np.isfinite(over)
     if not known.any():
         return {name: np.empty(0) for name in ("time", "load", "waiting", "unfinished")}
-    time = np.linspace(outcome.arrival[known].min(), over[known].max(), points)
+    time = np.linspace(arrival[known].min(), over[known].max(), 200)
 
     def by(instants: np.ndarray) -> np.ndarray:
         return np.searchsorted(np.sort(instants), time, side="right")
@@ -105,13 +107,10 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
     late = (outcome.outcome != 0) & np.isfinite(outcome.instant)
     return {
         "time": time,
-        "load": (started - ended) / resources,
-        "waiting": by(outcome.arrival[known]) - left,
+        "load": (started - ended) / len(outcome.resources),
+        "waiting": by(arrival[known]) - left,
         "unfinished": by(outcome.instant[late]),
     }
-
-
-Watch = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,47 +129,40 @@ class Study:
 
 
 def one_run(
-    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5, *, watch: Watch
-) -> tuple[Outcome, dict[str, float]]:
+    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5
+) -> tuple[Run, dict[str, float]]:
     """Run one heuristic on one set of jobs, by the mapping rule and the units of a study; return the outcome and its
-    measures. The clock `watch` measures the time of the decisions."""
-    heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
+    measures."""
+    heuristic = Timed(make("heuristic", spec, data_share=data_share), perf_counter)
     outcome = simulate(jobs, resources, Model(jobs, resources, study.units), heuristic, study.mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
 
 
 def run_study(
-    study: Study,
-    *,
-    watch: Watch,
-    workers: int = 1,
-    tick: Callable[[int], None] | None = None,
-    keep_runs: bool = False,
+    study: Study, *, workers: int = 1, tick: Callable[[int], None] | None = None, keep_runs: bool = False
 ) -> list[dict[str, Any]]:
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
     Run number k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run,
-    for example `unfinished_runs`. `watch` reads a clock in seconds; `workers` is the number of processes;
-    `tick` is called with the number of finished runs.
+    for example `unfinished_runs`. `workers` is the number of processes; `tick` is called with the number of finished
+    runs.
     """
     cells = [(setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(replace(study, jobs=50), *cells[0], watch)  # compiles once, before the timing and before processes are forked
-    gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
-    ran = in_processes([partial(_cell, study, *cell, watch) for cell in cells], workers, tick)
-    for (setting, _), rows in zip(cells, ran):
-        for spec, row in rows.items():
-            gathered.setdefault((setting, spec), []).append(row)
+    _cell(replace(study, jobs=50), *cells[0])  # compiles once, before the timing and before processes are forked
+    ran = in_processes([partial(_cell, study, *cell) for cell in cells], workers, tick)
+    runs_of = [(setting, ran[k * study.runs :][: study.runs]) for k, setting in enumerate(study.settings)]
     return [
-        {**asdict(s), "heuristic": spec, **over_runs(runs)}
-        | {f"{key}_runs": [run[key] for run in runs] for key in MEASURES if keep_runs}
-        for (s, spec), runs in gathered.items()
+        {**asdict(setting), "heuristic": spec, **over_runs([run[spec] for run in runs])}
+        | {f"{key}_runs": [run[spec][key] for run in runs] for key in MEASURES if keep_runs}
+        for setting, runs in runs_of
+        for spec in runs[0]
     ]
 
 
-def _cell(study: Study, setting: Setting, run: int, watch: Watch) -> dict[str, dict[str, float]]:
+def _cell(study: Study, setting: Setting, run: int) -> dict[str, dict[str, float]]:
     """Return the measures of each heuristic in one run of one setting."""
     rng = np.random.default_rng([study.seed, run])
     jobs, resources = draw_jobs(setting, rng, jobs=study.jobs, resources=study.resources)
     share = setting.data_share
-    return {spec: one_run(jobs, resources, spec, study, share, watch=watch)[1] for spec in study.heuristics}
+    return {spec: one_run(jobs, resources, spec, study, share)[1] for spec in study.heuristics}

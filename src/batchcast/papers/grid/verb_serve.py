@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import socket
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,11 @@ from ...cli.grammar import page_option, verb
 from ...cli.interrupt import stop_on_signals
 from ...cli.output import say, write_text
 from ...errors import BatchcastError, UsageError
-from .verb_simulate import FILE, every_option, heuristic_option, late_option, mapping_interval
+from .options import FILE, every_option, heuristic_option, late_option, mapping_interval
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+
     from .live import Broker
     from .on_clusters import ClusterBroker
 
@@ -83,7 +84,7 @@ def command(
     broker = broker_of(make("heuristic", how["heuristic"]), rule, Journal(state / "journal.jsonl"))
     stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", how["page"], virtual)
-    serving.tell(broker.told)
+    serving.tell()
     serving.draw()  # the process may have been killed before it wrote the page
     said = broker.counts
     say(f"{said['jobs']} jobs known from {state}, {said['waiting']} waiting; new jobs come from {listen or spool}")
@@ -111,7 +112,7 @@ def _on_clusters(submits: bool) -> Callable[..., Any]:
 
 
 def _alone(state: Path) -> int:
-    """Lock a state folder during the block, because two brokers would write to one journal."""
+    """Lock a state folder, because two brokers would write to one journal; return the lock's file descriptor."""
     import fcntl
 
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -132,8 +133,9 @@ class Serving:
         self.broker, self.answers, self.page, self.virtual = broker, Journal(answers), page, virtual
         self.is_over = False
         # the process may have been killed before it wrote its decisions; the journal gives these decisions again, so
-        # they are written now
+        # `tell` writes the decisions that are not in the file
         self._written = {line["id"] for line in self.answers.lines()}
+        self._told = 0  # the number of the broker's decisions that are in the file
 
     def take(self, text: str) -> dict[str, Any]:
         """Return the broker's reply to one line of a request."""
@@ -150,12 +152,11 @@ class Serving:
             if question is not None:
                 raise UsageError(f"ask {str(question)[:20]!r} (accepted: jobs, free)")
             if job == {"end": True}:
-                self.tell(self.broker.finish())
+                self.finish()
                 self.is_over = True
                 return {"ok": True, **self.broker.counts}
-            at, before = self._arrival(job), len(self.broker.told)
-            reply = self.broker.offer(job, at)
-            self.tell(self.broker.told[before:])
+            reply = self.broker.offer(job, self._arrival(job))
+            self.tell()
             return reply
         except BatchcastError as error:
             return {"ok": False, "error": error.message}
@@ -172,14 +173,20 @@ class Serving:
     def step(self) -> None:
         """Run the mapping events that are due."""
         if not self.virtual:
-            self.tell(self.broker.advance(time.time()))
+            self.broker.advance(time.time())
+            self.tell()
 
-    def tell(self, lines: list[dict[str, Any]]) -> None:
-        """Append new decisions to the file, and rewrite the page."""
-        new = [line for line in lines if line["id"] not in self._written]
+    def finish(self) -> None:
+        """Decide about the waiting jobs as if no more jobs arrive."""
+        self.broker.finish()
+        self.tell()
+
+    def tell(self) -> None:
+        """Append the broker's new decisions to the file, and rewrite the page."""
+        new = [line for line in self.broker.told[self._told :] if line["id"] not in self._written]
+        self._told = len(self.broker.told)
         if new:
             self.answers.add(*new)
-            self._written |= {line["id"] for line in new}
             self.draw()
 
     def draw(self) -> None:
@@ -197,16 +204,14 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
     while True:
         for path in sorted(spool.glob("*.json")):
             reply = serving.take(path.read_text(encoding="utf-8", errors="replace"))
-            for key in ("warning", "error"):
-                if key in reply:
-                    say(f"{path.name}: {reply[key]}")
+            say(*(f"{path.name}: {reply[key]}" for key in ("warning", "error") if key in reply))
             if not reply["ok"]:
                 (spool / "rejected" / f"{path.name}.why").write_text(reply["error"] + "\n", encoding="utf-8")
             path.replace(spool / ("done" if reply["ok"] else "rejected") / path.name)
         serving.step()
         if once:
             if serving.virtual:
-                serving.tell(serving.broker.finish())
+                serving.finish()
             return
         if serving.is_over or stop(LOOK_EVERY_S):
             return
@@ -214,41 +219,34 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
 
 def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
     """Accept jobs as lines over a unix socket that only its owner can open."""
-    # the socket gets its name when it accepts connections: a client that sees the file can connect
-    unnamed = listen.with_name(f"{listen.name}~")
-    unnamed.unlink(missing_ok=True)
-    old = os.umask(0o177)
-    with socket.socket(socket.AF_UNIX) as listener:
+    import asyncio
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        # a connection ends if the client is gone, or if a line is longer than MOST_BYTES
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError), closing(writer):
+            while True:
+                if (line := await reader.readuntil()) != b"\n":
+                    writer.write(json.dumps(serving.take(line.decode(errors="replace"))).encode() + b"\n")
+                    await writer.drain()
+                    received.set()
+
+    async def serve() -> None:
+        # the socket gets its name when it accepts connections: a client that sees the file can connect
+        unnamed = listen.with_name(f"{listen.name}~")
+        unnamed.unlink(missing_ok=True)
+        old = os.umask(0o177)
         try:
-            listener.bind(str(unnamed))
+            server = await asyncio.start_unix_server(answer, unnamed, limit=MOST_BYTES)
         finally:
             os.umask(old)
-        listener.listen(64)
         unnamed.replace(listen)
-        listener.setblocking(False)
-        parts: dict[socket.socket, bytes] = {}
         while not serving.is_over and not stop(0.0):
-            ready, _, _ = select.select([listener, *parts], [], [], LOOK_EVERY_S)
-            for one in ready:
-                if one is listener:
-                    parts[listener.accept()[0]] = b""
-                elif not _answered(serving, one, parts):
-                    one.close()
-                    del parts[one]
+            with suppress(TimeoutError):
+                await asyncio.wait_for(received.wait(), LOOK_EVERY_S)
+            received.clear()
             serving.step()
-        for one in parts:
-            one.close()
+        server.close()
+
+    received = asyncio.Event()
+    asyncio.run(serve())
     listen.unlink(missing_ok=True)
-
-
-def _answered(serving: Serving, one: socket.socket, parts: dict[socket.socket, bytes]) -> bool:
-    """Answer the complete lines of a connection; return whether it stays open."""
-    try:
-        received = one.recv(65536)
-        parts[one] += received
-        *lines, parts[one] = parts[one].split(b"\n")
-        for line in filter(None, lines):
-            one.sendall(json.dumps(serving.take(line.decode(errors="replace"))).encode() + b"\n")
-    except OSError:
-        return False
-    return bool(received) and len(parts[one]) < MOST_BYTES

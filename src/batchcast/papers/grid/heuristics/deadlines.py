@@ -50,12 +50,7 @@ class EminMin:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ..kernels import pairs, resource_orders
-
-        orders = resource_orders(batch.times)
-        by_slack = resource_orders(batch.times, batch.deadline) if self.urgent else orders
-        limit = self.urgent * len(batch.free)
-        return Plan(*pairs(batch.times, batch.free, batch.deadline, orders, by_slack, False, limit))
+        return by_pair(batch, False, self.urgent)
 
 
 class ByPreference:
@@ -110,20 +105,20 @@ class ByPreference:
         stale, waits = np.arange(n), np.ones(n, dtype=bool)
         resource = np.full(n, -1, dtype=np.int64)
         placed: list[int] = []
-        while True:
+        while waits.any():
             if len(stale):
-                until = np.where(np.isfinite(ends[stale]), ends[stale] - batch.now, 0.0)
-                sums = slower[stale, None] * until + dearer[stale]
-                chosen[stale] = np.where(np.isfinite(ends[stale]), sums, np.inf).argmin(axis=1)
+                can_end = np.isfinite(ends[stale])
+                sums = slower[stale, None] * np.where(can_end, ends[stale] - batch.now, 0.0) + dearer[stale]
+                chosen[stale] = np.where(can_end, sums, np.inf).argmin(axis=1)
                 finish[stale] = ends[stale, chosen[stale]]
             able = np.isfinite(ends).sum(axis=1)
             pressing = np.flatnonzero(waits & (able > 0) & (able < self.urgent * m))
             if len(pressing):
                 job = int(pressing[batch.deadline[pressing].argmin()])
             else:
-                job = int(np.where(waits, finish, np.inf).argmin()) if n else 0
-            if not n or not (waits[job] and finish[job] < np.inf):
-                return Plan(np.array(placed, dtype=np.int64), resource)
+                job = int(np.where(waits, finish, np.inf).argmin())
+            if not (waits[job] and finish[job] < np.inf):
+                break
             column = int(chosen[job])
             resource[job], waits[job] = column, False
             placed.append(job)
@@ -131,6 +126,7 @@ class ByPreference:
             later = free[column] + times[:, column]
             ends[:, column] = np.where(np.isfinite(times[:, column]) & (later <= batch.deadline), later, np.inf)
             stale = np.flatnonzero(waits & (chosen == column))
+        return Plan(np.array(placed, dtype=np.int64), resource)
 
     def _weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Return, for the weighted sum of time and cost, each job's factor (n,) of the time to completion and the
@@ -146,8 +142,19 @@ class ByPreference:
         return slower, (weight / np.where(mean_cost > 0, mean_cost, 1.0))[:, None] * cost
 
 
+def by_pair(batch: Batch, latest: bool, urgent: float) -> Plan:
+    """Repeatedly place the (job, resource) pair with the earliest completion or, if `latest` is true, with the least
+    slack; urgent jobs first."""
+    from ..kernels import pairs, resource_orders
+
+    orders = resource_orders(batch.times, batch.deadline if latest else None)
+    by_slack = resource_orders(batch.times, batch.deadline) if urgent and not latest else orders
+    return Plan(*pairs(batch.times, batch.free, batch.deadline, orders, by_slack, latest, urgent * len(batch.free)))
+
+
 def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
-    """Repeatedly place the job with the largest key, urgent jobs first; `rule` names the key in `grid.kernels`."""
+    """Repeatedly place the job with the largest key on its best resource, urgent jobs first; `rule` is the name of the
+    key's constant in `grid.kernels`."""
     from .. import kernels
 
     by_resource, limit = np.ascontiguousarray(batch.times.T), urgent * len(batch.free)
@@ -156,7 +163,8 @@ def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
 
 
 def share(value: float) -> float:
-    """Check that the share of resources below which a job is urgent is between 0 and 1."""
+    """Return a share of the resources (a job is urgent if fewer resources can finish it in time); ValueError if the
+    share is not between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise ValueError("urgent is a share of the resources, 0 to 1")
     return value
@@ -204,12 +212,7 @@ class Ebest:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ..kernels import pairs, resource_orders
-
-        if self.reading == "job":
-            return by_key(batch, "LEAST_SLACK", self.urgent)
-        by_slack, limit = resource_orders(batch.times, batch.deadline), self.urgent * len(batch.free)
-        return Plan(*pairs(batch.times, batch.free, batch.deadline, by_slack, by_slack, True, limit))
+        return by_key(batch, "LEAST_SLACK", self.urgent) if self.reading == "job" else by_pair(batch, True, self.urgent)
 
 
 class Esufferage:

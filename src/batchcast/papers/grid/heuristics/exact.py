@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import UsageError
-from ..assignment import Assignment, Problem, Trail, chained, loads
+from ..assignment import Assignment, Problem, Trail, chained
 from ..balance import PAIRS_A_CHECK, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
@@ -87,7 +87,7 @@ def below(
     """
     cost = extra[keep]
     answer, where = _solved(problem, keep, cap, cost / max(float(cost.max(initial=0.0)), 1e-300), left)
-    met = len(where) > 0 and loads(problem.times, problem.free, where).max() <= cap * (1.0 + TOLERANCE)
+    met = len(where) > 0 and problem.makespan(where) <= cap * (1.0 + TOLERANCE)
     return answer is not None and answer.status == 2, where if met else where[:0]
 
 
@@ -228,30 +228,28 @@ class Exact:
         search = Search(self.seed, self.search_kicks)
         search.stop = lambda: self.left() < (1 - SEARCHED) * self.seconds
         plan, bound = search.solve(batch)
-        times = np.ascontiguousarray(batch.times[rows])
         if not len(rows):
             return plan, bound
-        where = plan.resource[rows]
-        value = float(loads(times, batch.free, where).max())
+        problem, where = search.problem, plan.resource[rows]
+        value = problem.makespan(where)
         if value <= bound * (1 + 1e-9):
             return plan, bound
-        problem = Problem.of(times, batch.free, search.price, max(4, times.shape[1] // 4))
         relaxed = lagrangian(problem)[0]
         where, proved = self._solved(problem, where, value, relaxed)
         proofs: list[tuple[float, np.ndarray]] = []
-        low, top = max(relaxed, proved), float(loads(times, batch.free, where).max())
+        low, top = max(relaxed, proved), problem.makespan(where)
 
         def raise_bound() -> None:
             for step in raised(problem, low, top, self._share(PROVED if self.beside is at_once else BESIDE)):
                 proofs.append(step)  # stored at once, because the time may end before the last step
 
         ended = self.beside(raise_bound)
-        found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
+        found = self._chained(problem, where, max(bound, whole_up(problem.times, batch.free, proved)))
         ended(max(self.left(), 0.0))
         proved, met = proofs[-1] if proofs else (bound, where[:0])
         resource = np.full(len(batch.times), -1)
         resource[rows] = self._better(problem, found, met) if len(met) else found
-        return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
+        return Plan(rows, resource), max(bound, whole_up(problem.times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
         """Solve the whole integer program; return a mapping that is not worse than the mapping `where`, and the proved
@@ -271,7 +269,7 @@ class Exact:
         solution, proved = branch_and_bound(problem, keep & cheap, value, seconds)
         if len(solution):
             where = self._better(problem, where, solution)
-            value = float(loads(problem.times, problem.free, where).max())
+            value = problem.makespan(where)
         return where, min(proved, value) if whole else 0.0
 
     def _share(self, share: float) -> Callable[[], float]:
@@ -281,11 +279,10 @@ class Exact:
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Improve the mapping `other` by a descent; return the better of the mappings
-        `other` and `where`."""
+        """Improve the mapping `other` by a descent; return the better of the mappings `other` and `where`."""
         standing = Assignment.of(problem, other)
-        least = loads(problem.times, problem.free, where).max()
-        return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
+        top = settle(problem, standing, lambda: self.left() <= 0.0)
+        return standing.where if top < problem.makespan(where) else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
         """Improve the mapping `where` by chains of moves until no time, kicks or gap to the bound is left; return the
@@ -293,8 +290,6 @@ class Exact:
         rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
         trail = Trail.of(problem, bound)
-        while left > 0 and self.left() > SPARED * self.seconds:
-            if loads(problem.times, problem.free, best).max() <= target:
-                break
+        while left > 0 and self.left() > SPARED * self.seconds and problem.makespan(best) > target:
             left -= chained(problem, standing, trail, best, left, SLACK, target, PAIRS_A_CHECK // 4, rng)
         return best

@@ -14,6 +14,7 @@ from .deadlines import EminMin, by_key
 
 
 def _without_deadlines(batch: Batch) -> Batch:
+    """Return the batch with infinite deadlines."""
     return batch._replace(deadline=np.full(len(batch.times), np.inf))
 
 

@@ -7,13 +7,14 @@ resource prices. `deadline_search` moves, swaps and exchanges waiting jobs, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 
 from ..assignment import Assignment, Problem
-from ..balance import PAIRS_A_CHECK, kicked, priced, settle
-from ..model import Batch, Plan, makespan
+from ..balance import kicked, priced, settle
+from ..model import Batch, Heuristic, Plan, makespan
 from .deadlines import EminMin
 
 SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, the default time limit is exceeded
@@ -66,7 +67,6 @@ class Search:
             raise ValueError(f"kicks = {kicks}, near = {near} (accepted: kicks of at least 0, near of at least 1)")
         self.seed, self.kicks, self.near, self.slack = seed, kicks, near, slack
         self.stop: Callable[[], bool] = lambda: False
-        self.price = np.empty(0)
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
@@ -76,20 +76,19 @@ class Search:
         """Return the plan, and the linear relaxation's lower bound on the makespan (a whole number if all run times are
         whole numbers).
 
-        `price` (m,) receives the prices that give the bound.
+        Afterwards, `problem` has the jobs that a resource can run, with the prices that give the bound.
         """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
         resource = np.full(len(batch.times), -1)
         if not len(rows):
             return Plan(rows, resource), float("nan")
-        bound, self.price = priced(times, batch.free, price_steps(times), self.stop)
-        problem = Problem.of(times, batch.free, self.price, self.near or max(4, times.shape[1] // 4))
-        bound = whole_up(times, batch.free, bound)
-        resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
+        bound, price = bounded(times, batch.free, self.stop)
+        self.problem = Problem.of(times, batch.free, price, self.near or max(4, times.shape[1] // 4))
+        resource[rows] = self._improved(self.problem, self._start(self.problem, batch, rows), bound)
         return Plan(rows, resource), bound
 
-    def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
+    def _start(self, problem: Problem, batch: Batch, rows: np.ndarray) -> Assignment:
         """Descend from each job's cheapest resource and from the best greedy plan; return the better result.
 
         A starting mapping is omitted if its makespan is 1.5 times that of the other, because small steps would not make
@@ -105,14 +104,14 @@ class Search:
                 break
         return starts[int(np.argmin(values))]
 
-    def improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
+    def _improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
         """Return the best mapping (n,) after `kicks` kicks, or after fewer kicks if `stop` returns true or the bound is
         reached."""
         rng = np.random.default_rng(self.seed)
-        best_where, met = standing.where.copy(), standing.where.copy()
-        best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
+        best_where, best = standing.where.copy(), float(standing.load.max())
+        left, target = self.kicks, bound * (1 + 1e-9)
         while left > 0 and best > target and not self.stop():
-            value, done = kicked(problem, standing, met, min(left, 50), self.slack, target, PAIRS_A_CHECK, rng)
+            met, value, done = kicked(problem, standing, min(left, 50), self.slack, target, rng)
             left -= done
             if value < best:
                 standing = Assignment.of(problem, met)
@@ -124,11 +123,8 @@ class Search:
         """Return the best plan of the quick heuristics, (k,), as a list with one plan; empty if no time is left."""
         from .greedy import Mct, MinMin, Sufferage
 
-        plans = []
-        for maker in (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct):
-            if self.stop():
-                break
-            plans.append(maker().assign(batch))
+        makers: Sequence[type[Heuristic]] = (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct)
+        plans = [maker().assign(batch) for maker in takewhile(lambda _: not self.stop(), makers)]
         return [min(plans, key=lambda plan: makespan(batch, plan)).resource[rows]] if plans else []
 
 
@@ -143,10 +139,11 @@ def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
     return float(np.ceil(bound * (1 - 1e-9))) if whole else bound
 
 
-def price_steps(times: np.ndarray) -> int:
-    """Return the number of price steps for a problem of this size; 500 steps come within a millionth of the best
-    bound."""
-    return int(np.clip(200_000_000 // times.size, 50, 2000))
+def bounded(times: np.ndarray, free: np.ndarray, stop: Callable[[], bool] = lambda: False) -> tuple[float, np.ndarray]:
+    """Return a lower bound on the makespan, rounded up by `whole_up`, and the prices (m,) that give the bound."""
+    steps = int(np.clip(200_000_000 // times.size, 50, 2000))  # 500 steps come within a millionth of the best bound
+    bound, price = priced(times, free, steps, stop)
+    return whole_up(times, free, bound), price
 
 
 class DeadlineSearch:
