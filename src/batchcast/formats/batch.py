@@ -19,7 +19,7 @@ from ..units import parse_duration, parse_memory
 from .chunks import Codes, Problems, rows_where
 from .memory import MOST_KIB, per_gpu
 from .slurm.resources import gres_gpus, parse_tres, tres_gpus
-from .slurm.sacct_layout import Layout
+from .slurm.sacct_lines import Layout
 from .slurm.sbatch import command_digest, parse_submit_line, submitted_command
 from .times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps
 

@@ -278,6 +278,13 @@ def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
     return known | {name: values for name, values in columns.items() if name not in known}
 
 
+def rows_of(
+    rows: Sequence[int], columns: Iterable[Sequence[str]], lines: Sequence[int]
+) -> tuple[list[Sequence[str]], list[int]]:
+    """Return some rows of columns of text, and the line numbers of these rows."""
+    return [[column[k] for k in rows] for column in columns], [lines[k] for k in rows]
+
+
 def rows_where(is_wanted: Callable[[str], bool], texts: Sequence[str]) -> list[int]:
     """Return the rows whose texts pass a test, which is called once for each distinct text."""
     wanted = {text for text in set(texts) if is_wanted(text)}

@@ -196,7 +196,7 @@ def sacct_line(header: Sequence[str]) -> str:
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
     ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
-    from ..slurm.sacct_layout import COMMAND
+    from ..slurm.sacct_lines import COMMAND
 
     own = {"jobname", "state", "exitcode", "alloccpus", "ncpus", "elapsed", "submit", "start", "end", "partition"}
     words = {name.strip().lower() for name in header}

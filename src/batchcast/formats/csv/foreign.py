@@ -15,7 +15,7 @@ from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_duration, parse_memory
 from ..batch import BAD, STRANGE_STATE, UNLIMITED, Memo, either, memos, name_or_null
-from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_where
+from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
 from ..times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
@@ -77,7 +77,7 @@ def read_mapped_csv(
     table = _Table(mapped, problems, LocalClock(zone))
     submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
     for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
-        table.add(lines, columns)
+        table.add(columns, lines)
     if not table.columns.jobs:
         raise no_rows(source, problems, f"check the map {mapped.name} against the file")
     unread = [name for name in rows.header if name not in {column.source for column in mapped.columns}]
@@ -94,7 +94,7 @@ class _Table:
         self._memos = {column.target: _memo(column) for column in mapped.columns}
         self.columns = LogColumns({c.target: _words(c, mapped) for c in mapped.columns if _is_name(c)})
 
-    def add(self, lines: Sequence[int], columns: Sequence[Sequence[str]]) -> None:
+    def add(self, columns: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
         """Adds the mapped columns of some rows; drops rows without a submit time."""
         texts = dict(zip(self._by_target, columns))
         submit, later = self._stamps("submit_time", texts["submit_time"])
@@ -103,9 +103,8 @@ class _Table:
             for k in np.flatnonzero(missing).tolist():
                 what = f"no submit time (accepted: {STAMP_FORMS})"
                 self._problems.drop(lines[k], what, texts["submit_time"][k])
-            good = np.flatnonzero(~missing).tolist()
-            if good:
-                self.add([lines[k] for k in good], [[column[k] for k in good] for column in columns])
+            if not missing.all():
+                self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
             return
         times: dict[str, Stamps] = {"submit_time": (submit, later)}
         measured: dict[str, np.ndarray] = {}

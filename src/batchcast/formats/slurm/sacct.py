@@ -19,12 +19,11 @@ from ...job import status_from_sacct
 from ...table import LogInfo, Nominal, Trace, Values
 from ...table.columns import SORTED, in_log_order
 from ..batch import SAID_NUMBERS, Batch, either, memos, name_or_null, positive
-from ..chunks import Codes, LogColumns, Problems, as_ids, unix_text, whole_lines
+from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, unix_text, whole_lines
 from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
 from .resources import gpu_type
-from .sacct_layout import COMMAND, Layout
-from .sacct_lines import Columns, Records, no_header
+from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
 
 _NAMES = {
     "user_id": ("user", "uid"),
@@ -102,7 +101,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
             table.add(layout, columns, numbers)
-    records.close()
+    records.give_up()
     if records.layout is None:
         raise no_header(source, first)
     return _whole(table, records, source, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
@@ -225,9 +224,8 @@ class _Table:
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
                 self.problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
-            good = np.flatnonzero(~missing).tolist()
-            if good:
-                self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
+            if not missing.all():
+                self.add(layout, *rows_of(np.flatnonzero(~missing).tolist(), columns, numbers))
             return
         words = self.columns.words
         codes = {name: batch.codes(words[name], *fields) for name, fields in _CODED.items()}
