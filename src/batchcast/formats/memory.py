@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..units import parse_memory
+from ..units import KIB_OF, parse_memory
 from .slurm.resources import parse_tres
 
 MOST_KIB = 1024.0**4
@@ -21,7 +21,6 @@ MOST_KIB = 1024.0**4
 STEP_FIELDS = ("JobID", "MaxRSS", "TRESUsageInMax", "TRESUsageInTot", "NTasks", "NNodes")
 """Fields that `sacct` (without -X) prints about steps; `AllocNodes` can replace `NNodes`."""
 _USAGE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)", re.IGNORECASE)
-_USAGE_UNITS = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
 _PER_GPU = re.compile(r"--mem-per-gpu[= ]\s*(\S+)")
 
 
@@ -120,7 +119,7 @@ def usage_kib(text: str) -> float:
     match = _USAGE.fullmatch(word)
     if match is None:
         raise UsageError(f"not a measured amount of memory: {text!r} (accepted: a number, then K, M, G, T, P or none)")
-    return float(match[1]) * _USAGE_UNITS[match[2].upper()]
+    return float(match[1]) * KIB_OF[match[2].upper()]
 
 
 def node_peak(row: Mapping[str, str]) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..columns import COLUMNS, DECLARED, SUMS
 from ..errors import UsageError
+from ..units import shortest
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,13 +346,8 @@ def _ids(array: np.ndarray) -> np.ndarray:
         return array.astype(np.int64)
     if kind == "f" and ((array == np.floor(array)) & (np.abs(array) < _EXACT)).all():
         return array.astype(np.int64)
-    texts = [f"row{row}" if _is_missing(v) else _id_text(v) for row, v in enumerate(array.tolist(), 1)]
+    texts = [f"row{row}" if _is_missing(v) else shortest(v) for row, v in enumerate(array.tolist(), 1)]
     return np.array(texts, dtype=str)
-
-
-def _id_text(value: Any) -> str:
-    """Returns an id as text, without `.0` for whole numbers."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_missing(value: Any) -> bool:

@@ -29,7 +29,7 @@ from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
 from ..table.columns import sorted_names
 from ..table.joined import Names, joined, summed_notes, with_categories
-from ..units import format_duration
+from ..units import format_duration, shortest
 from .whole_file import beside, file_errors, whole_file
 
 
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
         return format_duration(value.total_seconds())
     if isinstance(value, date):
         return value.isoformat()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return shortest(value)
 
 
 class Answers:

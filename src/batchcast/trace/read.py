@@ -359,7 +359,7 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     try:
         zone(info.timezone)
     except UsageError:
-        from ..formats.swf_text import SwfHeader
+        from ..formats.swf import SwfHeader
 
         note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
         only_offset = SwfHeader(info.source)

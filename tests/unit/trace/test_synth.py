@@ -9,7 +9,7 @@ import pytest
 from tests.naive import lublin as naive
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_text import write_chunks
+from batchcast.formats.swf import write_chunks
 from batchcast.metrics.curves import cdf_distance
 from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace

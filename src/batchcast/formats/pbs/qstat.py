@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
-from ...units import parse_duration
+from ...units import KIB_OF, parse_duration
 from ..memory import MOST_KIB
 from ..sighting import Field, Sighting, never_ran, read_fields
 from .records import asked, ending, number, plain_id
@@ -26,7 +26,6 @@ _STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "S": 
 _ENDED = ("F", "X", "C")
 _REASONS = {"H": "JobHeldUser", "W": "BeginTime"}
 _MEMORY = re.compile(r"(\d+)\s*([kmgtp]?)([bw]?)", re.IGNORECASE)
-_UNITS = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3, "p": 1024.0**4}
 SKIPPED = ("B", "M")
 """States of records that are not jobs: the parent of an array (its subjobs are listed too), and a moved job."""
 
@@ -230,4 +229,4 @@ def size_kib(text: str) -> float:
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
         return math.nan
-    return float(match[1]) * _UNITS[match[2].lower()] * (8 if match[3].lower() == "w" else 1)
+    return float(match[1]) * KIB_OF[match[2].upper()] * (8 if match[3].lower() == "w" else 1)
