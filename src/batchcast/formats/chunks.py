@@ -12,7 +12,7 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import InputError, input_error
 from ..table import Nominal, Values
-from ..table.joined import join_ids
+from ..table.trace import join_ids
 
 
 class Problems:

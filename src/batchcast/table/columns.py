@@ -153,6 +153,22 @@ class Nominal:
         new = np.array([*(-1 if name is None else code[name] for name in names), -1], dtype=np.int32)
         return cls(new[codes], ordered)
 
+    @classmethod
+    def join(cls, parts: Sequence[Nominal]) -> Nominal:
+        """Join columns of names into one."""
+        first = parts[0].categories
+        same = all(part.categories is first for part in parts)
+        categories = first if same else sorted_names(name for part in parts for name in part.categories)
+        return cls(np.concatenate([part.coded(categories).codes for part in parts]), categories)
+
+    def coded(self, categories: tuple[int | str, ...]) -> Nominal:
+        """Return the same names with codes into the given categories, which must include all names."""
+        if self.categories is categories:
+            return self
+        new_code = {name: code for code, name in enumerate(categories)}
+        new = np.array([*(new_code[name] for name in self.categories), -1], dtype=np.int32)
+        return Nominal(new[self.codes], categories)
+
     def take(self, rows: np.ndarray) -> Nominal:
         """Return the column for a selection of rows; the categories do not change, so codes of both columns can be
         compared.
@@ -487,7 +503,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     if isinstance(submit, np.ndarray) and not np.isfinite(submit).all():
         rows = np.flatnonzero(np.isfinite(submit))
         info = info.with_dropped(NO_SUBMIT, len(submit) - len(rows))
-        results = {name: _taken(values, rows) for name, values in results.items()}
+        results = {name: values.take(rows) for name, values in results.items()}
     return results, info
 
 
@@ -533,12 +549,7 @@ def in_log_order(columns: dict[str, Values]) -> tuple[dict[str, Values], bool]:
     order = log_order(columns["submit_time"], columns["job_id"])
     if bool((order[1:] > order[:-1]).all()):
         return columns, True
-    return {name: _taken(columns.pop(name), order) for name in list(columns)}, False
-
-
-def _taken(values: Values, rows: np.ndarray) -> Values:
-    """Returns the given rows of a column."""
-    return values.take(rows) if isinstance(values, Nominal) else values[rows]
+    return {name: columns.pop(name).take(order) for name in list(columns)}, False
 
 
 def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

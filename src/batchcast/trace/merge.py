@@ -11,14 +11,14 @@ from dataclasses import replace
 from ..errors import InputError, worded
 from ..table import LogInfo, Trace
 from ..table.columns import INSTANTS
-from ..table.joined import joined, summed_notes
+from ..table.trace import joined, summed_notes
 
 DATED = 1e8
 """If a log's clock has passed this second (1973), it counts from 1970, because no log is three years long."""
 
 
 def merged(traces: Sequence[Trace]) -> Trace:
-    """Merge the jobs of several logs, in log order. Repeated records are kept (see `trace.repeats`).
+    """Merge the jobs of several logs, in log order. Repeated records are kept (see `trace.clean`).
 
     Parameters
     ----------

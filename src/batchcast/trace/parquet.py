@@ -28,7 +28,7 @@ from ..errors import UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
 from ..table.columns import sorted_names
-from ..table.joined import Names, joined, summed_notes, with_categories
+from ..table.trace import Names, joined, summed_notes, with_categories
 from ..units import format_duration, shortest
 from .whole_file import beside, file_errors, whole_file
 

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a log: open the file, recognise its format by content, parse it, and record its provenance."""
+"""Read a log: open the file, recognise its format by content, parse it, and record its provenance.
+
+`Opening` reads, cleans and selects a log in the way that all commands and studies share.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, cast
+
+import numpy as np
 
 from ..ceilings import Ceilings
-from ..errors import UsageError, input_error, worded
+from ..errors import NoAnswer, UsageError, input_error, worded
+from ..events.machine_size import peak_procs
 from ..formats import FORMATS
 from ..formats.chunks import unix_text
 from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
-from .clean import without_absurd
-from .repeats import note_clusters, without_repeats
+from .clean import clean, note_clusters, without_absurd, without_repeats
 from .select import Selection, select, zone
 from .source import A_MAP, FORMS, STDIN, Source, fitting_map, map_of, ready_maps
 
@@ -66,7 +71,7 @@ def read_trace(
         Clusters whose jobs are kept, by name, if the log has a cluster for each job.
     keep_repeats
         Whether to keep all records of a job. If false, one record is kept of a job that was recorded several times, for
-        example in two dumps with overlapping days; `batchcast.trace.repeats.without_repeats` has the exact rule.
+        example in two dumps with overlapping days; `batchcast.trace.clean.without_repeats` has the exact rule.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def read_trace(
 
     Examples
     --------
-    >>> from batchcast.trace.demo import demo_path
+    >>> from batchcast.trace import demo_path
     >>> log = read_trace(demo_path())
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
@@ -367,3 +372,88 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
         known = only_offset.info()
         return replace(info, timezone=known.timezone, timezone_source=known.timezone_source).with_note(note)
     return info
+
+
+ONE_BY_ONE = "leave this option out, or use a log that fits into memory"
+EVERY_JOB = Selection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Describes how a log is read, cleaned and cut.
+
+    The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
+
+    Attributes
+    ----------
+    procs_total
+        Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
+        cleaning and selection.
+    first
+        Number of jobs at the beginning of the log to keep.
+
+    Notes
+    -----
+    The other attributes are the arguments of `read_trace`, `clean` and `select`.
+    """
+
+    format: str | None = None
+    strict: bool = False
+    timezone: str | None = None
+    procs_total: float | str | None = None
+    map: str | None = None
+    cluster: Sequence[str] = ()
+    keep_repeats: bool = False
+    procs: str | None = None
+    known_at_submit: Sequence[str] = ()
+    clean: Sequence[str] = ()
+    selection: Selection = EVERY_JOB
+    first: int | None = None
+
+    @property
+    def rule(self) -> str:
+        """The rule for processor counts, `req` or `alloc`; UsageError if `clean` and `procs` contradict each
+        other."""
+        if "reference" not in self.clean:
+            return self.procs or "req"
+        if self.procs == "req":
+            raise UsageError("--clean reference implies --procs alloc", hint="leave --procs req out")
+        return "alloc"
+
+    def open(self, path: str | Path | Sequence[str | Path]) -> Trace:
+        """Return the jobs of one or several logs after reading, cleaning and selecting."""
+        rule, trace = self.rule, read_trace(path, **self._reading())
+        if self.procs_total == "peak":
+            peak = peak_procs(trace, rule)
+            trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
+        return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
+
+    def pieces(self, path: str | Path) -> Iterator[Trace]:
+        """Yield the jobs that `open` returns in pieces, for logs that do not fit into memory. A piece can be empty.
+
+        Raises
+        ------
+        UsageError
+            If an option needs the whole log at once (`check_pieces`).
+        """
+        self.check_pieces()
+        for piece in read_pieces(path, **self._reading()):
+            try:
+                yield select(clean(piece.knowing(self.known_at_submit), self.clean), self.selection)
+            except NoAnswer:
+                yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
+
+    def check_pieces(self) -> None:
+        """Raise UsageError if an option needs the whole log at once."""
+        given = {
+            "--clean duplicates": "duplicates" in self.clean,
+            "--procs-total peak": self.procs_total == "peak",
+            "--first": bool(self.first),
+        }
+        if option := next((option for option, is_given in given.items() if is_given), ""):
+            raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+
+    def _reading(self) -> Reading:
+        """Returns the arguments of `read_trace` and `read_pieces`."""
+        size = self.procs_total if isinstance(self.procs_total, float) else None
+        return cast(Reading, {name: getattr(self, name) for name in Reading.__annotations__} | {"procs_total": size})

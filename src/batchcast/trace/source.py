@@ -221,3 +221,16 @@ def unpacked_text(path: str | Path) -> str:
 def fitting_map(header: Sequence[str]) -> ColumnMap | None:
     """Return the map that comes with batchcast and has exactly these columns in any order, or None."""
     return next((each for each in ready_maps() if each.header and sorted(header) == sorted(each.header)), None)
+
+
+def demo_path() -> Path:
+    """Return the path of the demo log: SWF, 5,000 synthetic jobs on 256 processors.
+
+    Examples
+    --------
+    >>> demo_path().name
+    'demo.swf.gz'
+    """
+    from importlib.resources import files
+
+    return Path(str(files("batchcast") / "data" / "demo.swf.gz"))

@@ -124,9 +124,8 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
         if mark not in ("number", "processor") and (mark or name not in COLUMNS or COLUMNS[name].kind != "number")
     }
     place, gathered = names.index("submit_time"), LogColumns(words)
-    for lines, columns in rows.batches(
-        range(len(names)), lambda cells: math.isfinite(_float(cells[place]) or math.nan)
-    ):
+    batches = rows.batches(range(len(names)), lambda cells: math.isfinite(_float(cells[place]) or math.nan))
+    for lines, columns in batches:
         is_dated = np.isfinite(_numbers(columns[place], None, lines, problems))
         if not is_dated.all():
             for k in np.flatnonzero(~is_dated).tolist():
