@@ -236,12 +236,6 @@ def outgrew(step: Mapping[str, str]) -> bool:
         return False
 
 
-def of_whole_job(node_kib: float, nodes: float) -> float:
-    """Return the KiB of a whole job: the peak of its busiest node times its nodes (an unknown number counts as
-    one)."""
-    return node_kib * (nodes if nodes > 0 else 1.0)
-
-
 def _tres_mem(text: str) -> float:
     """Returns the KiB of `mem` in a TRES text."""
     return usage_kib(parse_tres(text).get("mem", ""))

@@ -155,21 +155,15 @@ class Site(NamedTuple):
     gathers: Mapping[str, str] = NOT_GATHERED
 
 
-def measures_memory(site: Site) -> bool:
-    """Whether the site's accounting measures the memory of jobs.
+def gathers_memory(gathers: Mapping[str, str]) -> bool:
+    """Whether accounting settings (`Site.gathers`) measure the memory of jobs. All plugins measure memory except
+    `none`, which Slurm also prints as (null).
 
     Examples
     --------
-    >>> site = Site("c", "24.11", 300.0, False, 8.0, True, {}, gathers={"Type": "jobacct_gather/linux"})
-    >>> measures_memory(site), measures_memory(site._replace(gathers={"Type": "jobacct_gather/none"}))
+    >>> gathers_memory({"Type": "jobacct_gather/linux"}), gathers_memory({"Type": "jobacct_gather/none"})
     (True, False)
     """
-    return gathers_memory(site.gathers)
-
-
-def gathers_memory(gathers: Mapping[str, str]) -> bool:
-    """Whether accounting settings measure memory. All plugins do, except `none`, which Slurm also prints as
-    (null)."""
     return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")
 
 

@@ -117,14 +117,14 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     ([3600.0, nan, 60.0, 0.0, nan], [4])
     """
     epoch, later = np.full(len(texts), np.nan), np.zeros(len(texts))
-    rows, bad = _plain_rows(texts)
+    has_usual_length = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)) == 19
+    rows, others = np.flatnonzero(has_usual_length).tolist(), np.flatnonzero(~has_usual_length).tolist()
     wall = _wall_seconds([texts[k] for k in rows])
     if wall is None:  # NumPy rejects the whole column if one date does not exist, so each text is parsed alone
-        rows, others = [], list(range(len(texts)))
+        others = list(range(len(texts)))
     else:
-        others = bad
         epoch[rows], later[rows] = clock.epoch(wall)
-    bad = []
+    bad: list[int] = []
     for k in others:
         value = _one(texts[k])
         if isinstance(value, float):
@@ -135,17 +135,6 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
             first_pass, delay = clock.epoch(np.array([(value - _EPOCH).total_seconds()]))
             epoch[k], later[k] = first_pass[0], delay[0]
     return epoch, later, bad
-
-
-def _plain_rows(texts: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Returns the rows whose text has the length of the usual form, and the other rows."""
-    if set(map(len, texts)) == {19}:
-        return list(range(len(texts))), []
-    plain: list[int] = []
-    others: list[int] = []
-    for k, text in enumerate(texts):
-        (plain if len(text) == 19 else others).append(k)
-    return plain, others
 
 
 def _wall_seconds(texts: list[str]) -> np.ndarray | None:

@@ -27,7 +27,7 @@ from ..ceilings import Ceilings, open_regular
 from ..errors import UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
-from ..table.columns import sorted_names
+from ..table.columns import SORTED, sorted_names
 from ..table.trace import Names, joined, summed_notes, with_categories
 from ..units import format_duration, shortest
 from .whole_file import beside, file_errors, whole_file
@@ -306,8 +306,7 @@ class _Writer:
         late = [month for month, parts in self.parts.items() if any(a.last >= b.first for a, b in pairwise(parts))]
         for month in late:
             self.sort(month)
-        sorted_note = "the records were not in order of submit time and job number: sorted"
-        notes += [sorted_note] if late and sorted_note not in notes else []
+        notes += [SORTED] if late and SORTED not in notes else []
         parts = sorted((part for month in self.parts.values() for part in month), key=lambda part: part.first)
         return {
             "version": VERSION,

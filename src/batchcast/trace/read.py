@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import clean, note_clusters, without_absurd, without_repeats
 from .select import Selection, select, zone
-from .source import A_MAP, FORMS, STDIN, Source, fitting_map, map_of, ready_maps
+from .source import A_MAP, FORMS, STDIN, Source, map_of, ready_maps
 
 if TYPE_CHECKING:
     from .parquet import LogFolder
 
 PIECE = 500_000
+PEAK = "peak"
+"""The value of `procs_total` for the largest number of processors that were in use at once."""
 _GLANCE = 1 << 13
 
 
@@ -96,14 +98,18 @@ def read_trace(
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
     """
-    paths = paths_of(path)
-    how = _checked(format, strict, timezone, map)
+    return _read(path, Opening(format, strict, timezone, procs_total, map, cluster, keep_repeats))
+
+
+def _read(path: str | Path | Sequence[str | Path], how: Opening) -> Trace:
+    """Returns the jobs of one or several logs, before cleaning and selection."""
+    paths, how = paths_of(path), _checked(how)
     traces = [trace for each in paths for trace in _raw_pieces(each, math.inf, how)]
     if len(traces) > 1:
         from .merge import merged
 
         traces = [merged(traces)]
-    return _settled(traces[0], procs_total, cluster, keep_repeats)
+    return _settled(traces[0], how)
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -123,15 +129,6 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     return paths
 
 
-class _How(NamedTuple):
-    """How a file is parsed: the checked arguments of `read_trace`, with the column map that the user named."""
-
-    format: str | None
-    strict: bool
-    timezone: str | None
-    map: ColumnMap | None
-
-
 def _folder(path: str | Path) -> LogFolder | None:
     """Returns the folder that `trace.parquet` wrote, or None if the path is something else."""
     if not Path(path).is_dir():
@@ -141,29 +138,17 @@ def _folder(path: str | Path) -> LogFolder | None:
     return open_folder(path) if is_folder(path) else None
 
 
-class Reading(TypedDict, total=False):
-    """The arguments of `read_trace` other than the path."""
-
-    format: str | None
-    strict: bool
-    timezone: str | None
-    procs_total: float | None
-    map: str | ColumnMap | None
-    cluster: str | Sequence[str]
-    keep_repeats: bool
-
-
-def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) -> Iterator[Trace]:
+def read_pieces(path: str | Path, how: Opening | None = None, *, jobs: int = PIECE) -> Iterator[Trace]:
     """Read a log in pieces, for logs that do not fit into memory.
 
     Parameters
     ----------
     path
         One path, with the meanings that `read_trace` describes.
+    how
+        How the log is read; its attributes for cleaning and selection are not used. Default: as `read_trace` reads it.
     jobs
         Approximate number of jobs in each piece of the log.
-    how
-        The other arguments of `read_trace`.
 
     Yields
     ------
@@ -175,12 +160,12 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
     SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be far
     apart. Repeated records are found only within a piece.
     """
-    parsing = _checked(how.get("format"), how.get("strict", False), how.get("timezone"), how.get("map"))
-    for piece in _raw_pieces(path, jobs, parsing):
-        yield _settled(piece, how.get("procs_total"), how.get("cluster", ()), how.get("keep_repeats", False))
+    how = _checked(how or Opening())
+    for piece in _raw_pieces(path, jobs, how):
+        yield _settled(piece, how)
 
 
-def _raw_pieces(path: str | Path, jobs: float, how: _How) -> Iterator[Trace]:
+def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
     """Yields the pieces of a log with their provenance; one piece if `jobs` is infinite."""
     if folder := _folder(path):
         for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
@@ -196,27 +181,29 @@ def _raw_pieces(path: str | Path, jobs: float, how: _How) -> Iterator[Trace]:
         yield trace.with_info(_with_zone(info, how.timezone))
 
 
-def _checked(format: str | None, strict: bool, timezone: str | None, map: str | ColumnMap | None) -> _How:
-    """Checks the arguments of `read_trace` that say how a file is parsed, and finds the column map."""
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
-    if map is not None and format not in (None, "csv"):
-        raise UsageError(f"--map is for CSV, not for --format {format}", hint="use only one of them")
-    if timezone is not None:
-        zone(timezone)
-    return _How(format, strict, timezone, map_of(map) if isinstance(map, str) else map)
+def _checked(how: Opening) -> Opening:
+    """Returns the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
+    wrong."""
+    if how.format is not None and how.format not in FORMATS:
+        raise UsageError(f"not a format: {how.format!r} (accepted: {', '.join(FORMATS)})")
+    if how.map is not None and how.format not in (None, "csv"):
+        raise UsageError(f"--map is for CSV, not for --format {how.format}", hint="use only one of them")
+    if how.timezone is not None:
+        zone(how.timezone)
+    return replace(how, map=map_of(how.map)) if isinstance(how.map, str) else how
 
 
-def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[str], keep_repeats: bool) -> Trace:
+def _settled(trace: Trace, how: Opening) -> Trace:
     """Returns the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
-    if procs_total is not None:
-        trace = trace.with_info(replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total"))
-    if cluster:
-        trace = select(trace, Selection(cluster=[cluster] if isinstance(cluster, str) else list(cluster)))
-    return note_clusters(trace if keep_repeats else without_repeats(trace))
+    if how.procs_total not in (None, PEAK):
+        info = replace(trace.info, max_procs=float(how.procs_total or 0), max_procs_source="--procs-total")
+        trace = trace.with_info(info)
+    if how.cluster:
+        trace = select(trace, Selection(cluster=[how.cluster] if isinstance(how.cluster, str) else list(how.cluster)))
+    return note_clusters(trace if how.keep_repeats else without_repeats(trace))
 
 
-def _opened(source: Source, how: _How) -> tuple[Iterator[bytes], str]:
+def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
     """Returns the blocks of a file from its beginning, and the file's format."""
     blocks = source.blocks()
     first = next(blocks, b"")
@@ -232,7 +219,7 @@ def _opened(source: Source, how: _How) -> tuple[Iterator[bytes], str]:
     return chain([first], blocks), kind or _unrecognised(source, first)
 
 
-def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: _How) -> Iterable[Trace]:
+def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: Opening) -> Iterable[Trace]:
     """Returns the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
     name, strict, where = source.name, how.strict, zone(how.timezone or "UTC")
     if kind == "swf":
@@ -264,7 +251,7 @@ def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how:
     return [read(chain([first], whole), name, strict=strict, zone=where)]
 
 
-def _parse_csv(whole: Iterator[bytes], source: Source, how: _How) -> Trace:
+def _parse_csv(whole: Iterator[bytes], source: Source, how: Opening) -> Trace:
     """Returns the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
     own CSV.
     """
@@ -272,7 +259,8 @@ def _parse_csv(whole: Iterator[bytes], source: Source, how: _How) -> Trace:
 
     first = next(whole)
     header, whole = header_of(first), chain([first], whole)
-    mapped = how.map or fitting_map(header)
+    assert not isinstance(how.map, str)
+    mapped = how.map or next((each for each in ready_maps() if sorted(each.header) == sorted(header)), None)
     if mapped is None and is_own(header):
         return read_own_csv(whole, source.name, strict=how.strict)
     if mapped is None:
@@ -378,7 +366,7 @@ ONE_BY_ONE = "leave this option out, or use a log that fits into memory"
 EVERY_JOB = Selection()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Opening:
     """Describes how a log is read, cleaned and cut.
 
@@ -401,8 +389,8 @@ class Opening:
     strict: bool = False
     timezone: str | None = None
     procs_total: float | str | None = None
-    map: str | None = None
-    cluster: Sequence[str] = ()
+    map: str | ColumnMap | None = None
+    cluster: str | Sequence[str] = ()
     keep_repeats: bool = False
     procs: str | None = None
     known_at_submit: Sequence[str] = ()
@@ -422,8 +410,8 @@ class Opening:
 
     def open(self, path: str | Path | Sequence[str | Path]) -> Trace:
         """Return the jobs of one or several logs after reading, cleaning and selecting."""
-        rule, trace = self.rule, read_trace(path, **self._reading())
-        if self.procs_total == "peak":
+        rule, trace = self.rule, _read(path, self)
+        if self.procs_total == PEAK:
             peak = peak_procs(trace, rule)
             trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
@@ -437,7 +425,7 @@ class Opening:
             If an option needs the whole log at once (`check_pieces`).
         """
         self.check_pieces()
-        for piece in read_pieces(path, **self._reading()):
+        for piece in read_pieces(path, self):
             try:
                 yield select(clean(piece.knowing(self.known_at_submit), self.clean), self.selection)
             except NoAnswer:
@@ -447,13 +435,8 @@ class Opening:
         """Raise UsageError if an option needs the whole log at once."""
         given = {
             "--clean duplicates": "duplicates" in self.clean,
-            "--procs-total peak": self.procs_total == "peak",
+            "--procs-total peak": self.procs_total == PEAK,
             "--first": bool(self.first),
         }
         if option := next((option for option, is_given in given.items() if is_given), ""):
             raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
-
-    def _reading(self) -> Reading:
-        """Returns the arguments of `read_trace` and `read_pieces`."""
-        size = self.procs_total if isinstance(self.procs_total, float) else None
-        return cast(Reading, {name: getattr(self, name) for name in Reading.__annotations__} | {"procs_total": size})

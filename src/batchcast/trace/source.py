@@ -10,7 +10,7 @@ import hashlib
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
@@ -216,11 +216,6 @@ def unpacked_text(path: str | Path) -> str:
     if not source.is_packed:
         raise InputError(f"{path}: cannot be read (not a gzip or xz file)", hint="copy the file again")
     return text.decode("utf-8")
-
-
-def fitting_map(header: Sequence[str]) -> ColumnMap | None:
-    """Return the map that comes with batchcast and has exactly these columns in any order, or None."""
-    return next((each for each in ready_maps() if each.header and sorted(header) == sorted(each.header)), None)
 
 
 def demo_path() -> Path:

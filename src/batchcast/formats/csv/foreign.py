@@ -76,7 +76,9 @@ def read_mapped_csv(
     order = places(mapped, rows.header, source)
     table = _Table(mapped, problems, LocalClock(zone))
     submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
-    for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
+    for lines, columns in rows.batches(
+        order, lambda cells: np.isfinite(table.stamps("submit_time", [cells[submit]])[0][0])
+    ):
         table.add(columns, lines)
     if not table.columns.jobs:
         raise no_rows(source, problems, f"check the map {mapped.name} against the file")
@@ -92,12 +94,13 @@ class _Table:
         self._mapped, self._problems, self._clock = mapped, problems, clock
         self._by_target = {column.target: column for column in mapped.columns}
         self._memos = {column.target: _memo(column) for column in mapped.columns}
-        self.columns = LogColumns({c.target: _words(c, mapped) for c in mapped.columns if _is_name(c)})
+        names = [c for c in mapped.columns if c.target == "status" or c.unit in ("text", "whole")]
+        self.columns = LogColumns({c.target: _words(c, mapped) for c in names if c.target != "job_id"})
 
     def add(self, columns: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
         """Adds the mapped columns of some rows; drops rows without a submit time."""
         texts = dict(zip(self._by_target, columns))
-        submit, later = self._stamps("submit_time", texts["submit_time"])
+        submit, later = self.stamps("submit_time", texts["submit_time"])
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
@@ -111,13 +114,15 @@ class _Table:
         codes: dict[str, np.ndarray] = {}
         for target, values in texts.items():
             if target in ("eligible_time", "start_time", "end_time"):
-                epoch, later = self._stamps(target, values, lines)
+                epoch, later = self.stamps(target, values, lines)
                 times[target] = without_zeros(epoch, submit), later
             elif target in self.columns.words:
                 codes[target] = self.columns.words[target].of(values)
                 if target == "status" and self._by_target[target].unit == "slurm":
                     what = f"{STRANGE_STATE}; [status] in the map can translate it"
-                    self._problems.unknown_at(rows_where(self._is_strange, values), lines, what, values)
+                    states = self._mapped.status
+                    rows = rows_where(lambda text: text.strip() not in states and not is_slurm_state(text), values)
+                    self._problems.unknown_at(rows, lines, what, values)
             elif target not in times and target != "job_id":
                 measured[target] = self._measure(self._by_target[target], values, lines)
         measured |= self._outcome(submit, times, measured, codes.get("status"), lines)
@@ -128,16 +133,8 @@ class _Table:
         first = self.columns.jobs + 1
         self.columns.add(np.arange(first, first + len(lines)) if ids is None else as_ids(ids), measured | codes)
 
-    def _is_strange(self, text: str) -> bool:
-        """Whether a text is a job state that neither Slurm nor the column map has; such a state is kept unchanged."""
-        return text.strip() not in self._mapped.status and not is_slurm_state(text)
-
-    def is_submit(self, text: str) -> bool:
-        """Whether a cell is a submit time."""
-        return bool(np.isfinite(self._stamps("submit_time", [text])[0]).all())
-
-    def _stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
-        """Returns epoch seconds; reports unreadable times if line numbers (`lines`) are given."""
+    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
+        """Return epoch seconds; report unreadable times if line numbers (`lines`) are given."""
         column = self._by_target[target]
         if column.unit == "epoch_ms":
             values = np.array([_number(text) for text in texts]) / 1000.0
@@ -223,11 +220,6 @@ def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Any]) -> dict[str, Valu
             counts = [columns[name] for name in names if name in columns]
             whole[column.target] = columns[column.target] * (either(counts[0], counts[-1]) if counts else np.nan)
     return whole
-
-
-def _is_name(column: MappedColumn) -> bool:
-    """Whether a mapped column holds names."""
-    return column.target == "status" or (column.unit in ("text", "whole") and column.target != "job_id")
 
 
 def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:

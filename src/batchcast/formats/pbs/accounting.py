@@ -107,7 +107,7 @@ class _Log:
         self._reruns: dict[str, int] = {}
         self._gone: set[str] = set()
         self._ended: set[str] = set()
-        words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
+        words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
         self._times = Memo(_seconds)
@@ -161,7 +161,11 @@ class _Log:
         if len(good) < len(lines):
             texts = {key: [values[k] for k in good] for key, values in texts.items()}
             lines, names = [lines[k] for k in good], [names[k] for k in good]
-        texts["account"] = [one or _unless_default(other) for one, other in zip(texts["account"], texts["project"])]
+        texts["account"] = [
+            # Every job without a project has PBS's default project.
+            account or ("" if project.strip("\"'") == "_pbs_project_default" else project)
+            for account, project in zip(texts["account"], texts["project"])
+        ]
         waits = zip(texts["depend"], texts["Resource_List.depend"])
         texts["dependency"] = [_depends(first or second) for first, second in waits]
         measured = {"exclusive": np.array([_whole_nodes(place) for place in texts["Resource_List.place"]])}
@@ -171,30 +175,24 @@ class _Log:
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
         """Returns all numeric columns of a batch of records, and adds the texts of the status."""
-        ctime, qtime, etime, start, end = (positive(_plain(texts[key])) for key in _STAMPS)
+
+        def count(key: str) -> np.ndarray:
+            return positive(_plain(texts[key]))
+
+        ctime, qtime, etime, start, end = map(count, _STAMPS)
         limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
-        submit = either(ctime, qtime)
+        submit, without_negative = either(ctime, qtime), self._problems.without_negative
         start = np.where(np.isnan(start) & (used > 0), end - used, start)
         end = np.where(np.isnan(end), start + used, end)
-        run = self._known(lines, end - start, "run time (end before start)")
-        wait = self._known(lines, either(start, end) - submit, "wait (start before submission)")
+        run = without_negative(end - start, lines, "run time (end before start)", "{}")
+        wait = without_negative(either(start, end) - submit, lines, "wait (start before submission)", "{}")
         self._late += int((run - used > _SLACK).sum())
         procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
         held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
-        counts = {
-            key: positive(_plain(texts[key]))
-            for key in (
-                "resources_used.ncpus",
-                "total_execution_slots",
-                "run_count",
-                "start_count",
-                "unique_node_count",
-            )
-        }
-        alloc = either(either(counts["resources_used.ncpus"], counts["total_execution_slots"]), held_procs)
+        alloc = either(either(count("resources_used.ncpus"), count("total_execution_slots")), held_procs)
         each = np.where(alloc > 0, alloc, procs)
         pmem = self._amount("Resource_List.pmem", texts, lines)
-        runs = either(counts["run_count"], counts["start_count"]) - 1
+        runs = either(count("run_count"), count("start_count")) - 1
         at_limit = (run >= limit) & (limit > 0)
         torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
         texts["status"] = list(map(ending, texts["Exit_status"], np.isnan(start).tolist(), torque, at_limit.tolist()))
@@ -205,8 +203,8 @@ class _Log:
             "run_time": run,
             "req_procs": procs,
             "alloc_procs": alloc,
-            "req_nodes": positive(_plain(texts["Resource_List.nodect"])),
-            "alloc_nodes": either(counts["unique_node_count"], nodes),
+            "req_nodes": count("Resource_List.nodect"),
+            "alloc_nodes": either(count("unique_node_count"), nodes),
             "req_gpus": either(_plain(texts["Resource_List.ngpus"]), gpus),
             "req_time": positive(limit),
             "req_mem_kib": either(self._amount("Resource_List.mem", texts, lines), pmem * procs),
@@ -229,10 +227,6 @@ class _Log:
         what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
         self._problems.unknown_at(np.flatnonzero(np.isnan(values)).tolist(), lines, what, texts[key])
         return positive(values)
-
-    def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
-        """Returns the values with negative values replaced by NaN, and reports the negative values."""
-        return self._problems.without_negative(values, lines, what, form="{}")
 
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
@@ -271,16 +265,6 @@ class _Log:
 def _seconds(text: str) -> float:
     """Returns a PBS time, which is a number of seconds or H:M:S, in seconds."""
     return float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
-
-
-def _name(text: str) -> str | None:
-    """Returns a name without quotes, or None if it is empty."""
-    return text.strip("\"'") or None
-
-
-def _unless_default(project: str) -> str:
-    """Returns the project, or an empty text for PBS's default project, which every job has."""
-    return "" if project.strip("\"'") == "_pbs_project_default" else project
 
 
 def _is_stamp(text: str) -> bool:

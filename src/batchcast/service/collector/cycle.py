@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, Unreachable, WrongCluster
-from ...formats.sighting import Site, Snapshot, measures_memory
+from ...formats.sighting import Site, Snapshot, gathers_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
@@ -258,7 +258,7 @@ class Collector:
             raise wrong_cluster(self.site.cluster, site.cluster)
         self.site = site
         self._site_at = now
-        memory_by = self.settings["memory"] if measures_memory(self.site) else ""
+        memory_by = self.settings["memory"] if gathers_memory(self.site.gathers) else ""
         runtime, wait, limits = (self.settings[name] for name in ("runtime", "wait", "limits"))
         if self._clock is None or memory_by != self._memory_by:
             watch = self._machine = self._machine or MachineWatch(self.settings, self.cluster)
