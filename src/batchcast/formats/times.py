@@ -13,6 +13,7 @@ import numpy as np
 from .sighting import never_ran
 
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
+BAD_STAMP = f"not a valid time, read as unknown (accepted: {STAMP_FORMS})"
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
 """Epoch seconds: whole, with a fraction (pandas writes 1.0 for columns with gaps), or shortened (1.7e+09)."""

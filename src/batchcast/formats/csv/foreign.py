@@ -14,9 +14,10 @@ import numpy as np
 from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_duration, parse_memory
-from ..batch import BAD, STRANGE_STATE, UNLIMITED, Memo, either, memos, name_or_null
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
-from ..times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
+from ..slurm.sacct import PARSERS
+from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
@@ -109,9 +110,10 @@ class _Table:
             if not missing.all():
                 self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
             return
-        times: dict[str, Stamps] = {"submit_time": (submit, later)}
+        times: dict[str, tuple[np.ndarray, np.ndarray]] = {"submit_time": (submit, later)}
         measured: dict[str, np.ndarray] = {}
         codes: dict[str, np.ndarray] = {}
+        translated = self._mapped.status
         for target, values in texts.items():
             if target in ("eligible_time", "start_time", "end_time"):
                 epoch, later = self.stamps(target, values, lines)
@@ -120,8 +122,7 @@ class _Table:
                 codes[target] = self.columns.words[target].of(values)
                 if target == "status" and self._by_target[target].unit == "slurm":
                     what = f"{STRANGE_STATE}; [status] in the map can translate it"
-                    states = self._mapped.status
-                    rows = rows_where(lambda text: text.strip() not in states and not is_slurm_state(text), values)
+                    rows = rows_where(lambda text: text.strip() not in translated and not is_slurm_state(text), values)
                     self._problems.unknown_at(rows, lines, what, values)
             elif target not in times and target != "job_id":
                 measured[target] = self._measure(self._by_target[target], values, lines)
@@ -133,7 +134,7 @@ class _Table:
         first = self.columns.jobs + 1
         self.columns.add(np.arange(first, first + len(lines)) if ids is None else as_ids(ids), measured | codes)
 
-    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
+    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
         """Return epoch seconds; report unreadable times if line numbers (`lines`) are given."""
         column = self._by_target[target]
         if column.unit == "epoch_ms":
@@ -142,7 +143,7 @@ class _Table:
             bad = np.flatnonzero(np.isinf(values)).tolist()
         else:
             epoch, later, bad = parse_stamps(texts, self._clock)
-        what = f"{column.source}: not a valid time, read as unknown (accepted: {STAMP_FORMS})"
+        what = f"{column.source}: {BAD_STAMP}"
         self._problems.unknown_at(bad if lines else (), lines, what, texts)
         return epoch, later
 
@@ -160,7 +161,7 @@ class _Table:
     def _outcome(
         self,
         submit: np.ndarray,
-        times: dict[str, Stamps],
+        times: dict[str, tuple[np.ndarray, np.ndarray]],
         measured: dict[str, np.ndarray],
         status: np.ndarray | None,
         lines: Sequence[int],
@@ -248,7 +249,7 @@ def _whole(values: Nominal) -> Nominal:
 def _memo(column: MappedColumn) -> Memo:
     """Returns the cache that converts texts of a column to numbers in batchcast's unit."""
     if column.unit == "tres":
-        return memos()[f"tres_{TRES[column.target]}"]
+        return Memo(PARSERS[f"tres_{TRES[column.target]}"])
     if column.unit == "slurm":
         return Memo(parse_memory if column.target in ("req_mem_kib", "used_mem_kib") else parse_duration)
     factor = LENGTHS.get(column.unit, SIZES.get(column.unit, 1.0))

@@ -12,8 +12,8 @@ import numpy as np
 from ...errors import input_error
 from ...table import LogInfo, Trace
 from ...units import parse_duration
-from ..batch import Memo, either, positive
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
+from ..memo import Memo, either, positive
 from .qstat import size_kib
 from .records import asked, columns_of, ending, held, number, plain_id
 
