@@ -185,22 +185,15 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     >>> peak([{"MaxRSS": "0"}, {"MaxRSS": "1292K"}, {"MaxRSS": "-5K"}, {"MaxRSS": ""}])
     Peak(node_kib=1292.0, steps=3, zeros=1, bad=1)
     """
-    most, measured, zeros, bad = math.nan, 0, 0, 0
+    amounts = []
     for row in steps:
         try:
-            amount = node_peak(row)
+            amounts.append(node_peak(row))
         except UsageError:
-            amount = math.inf
-        if amount != amount:
-            continue
-        measured += 1
-        if amount > MOST_KIB:
-            bad += 1
-        elif amount == 0:
-            zeros += 1
-        else:
-            most = amount if not most >= amount else most
-    return Peak(most, measured, zeros, bad)
+            amounts.append(math.inf)
+    usable = [amount for amount in amounts if 0 < amount <= MOST_KIB]
+    zeros, bad = amounts.count(0), sum(amount > MOST_KIB for amount in amounts)
+    return Peak(max(usable, default=math.nan), len(usable) + zeros + bad, zeros, bad)
 
 
 def outgrew(step: Mapping[str, str]) -> bool:

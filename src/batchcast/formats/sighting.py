@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from ..columns import Column
 from ..units import parse_duration, parse_memory
@@ -30,8 +30,7 @@ transition, Slurm 22.05 shows a requeued job with times that belong to neither r
 
 Field = float | str | None
 """The value of one column of a job: a number (NaN means unknown) or a name (None means unknown)."""
-NOTHING: Mapping[str, Field] = {}
-NOT_GATHERED: Mapping[str, str] = {}
+NOTHING: Mapping[str, Any] = {}
 
 
 class Sighting(NamedTuple):
@@ -152,7 +151,7 @@ class Site(NamedTuple):
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
     clock_ahead_s: float = 0.0
-    gathers: Mapping[str, str] = NOT_GATHERED
+    gathers: Mapping[str, str] = NOTHING
 
 
 def gathers_memory(gathers: Mapping[str, str]) -> bool:

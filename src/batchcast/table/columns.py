@@ -317,13 +317,16 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
         return _ids(array)
     if declared is not None and declared.kind == "nominal":
         return Nominal.encode(array.tolist() if array.dtype.kind in "OUSb" else array)
-    if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and _holds_time(array)):
-        return _seconds(name, array, unix_start)
+    if array.dtype.kind in "Mm":
+        return _seconds(array, unix_start)
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
-    if declared is not None:
-        return _numbers(name, array, unix_start)
-    return _own_kind(array)
+    is_time = array.dtype.kind == "O" and _holds_time(array)
+    if declared is None and not is_time:
+        return _own_kind(array)
+    return np.array(
+        [_number(name, row, v, unix_start, is_time) for row, v in enumerate(array.tolist(), 1)], dtype=float
+    )
 
 
 def _array(name: str, values: Any) -> np.ndarray:
@@ -377,10 +380,8 @@ def _holds_time(array: np.ndarray) -> bool:
     return isinstance(first, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64))
 
 
-def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Returns dates and durations as seconds."""
-    if array.dtype.kind == "O":
-        return np.array([_one_time(name, row, v, unix_start) for row, v in enumerate(array.tolist(), 1)])
+def _seconds(array: np.ndarray, unix_start: float) -> np.ndarray:
+    """Returns NumPy dates and durations as seconds."""
     missing = np.isnat(array)
     unit = "datetime64[us]" if array.dtype.kind == "M" else "timedelta64[us]"
     seconds: np.ndarray = array.astype(unit).astype(np.int64) / 1e6
@@ -388,39 +389,29 @@ def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
     return seconds - unix_start if array.dtype.kind == "M" else seconds
 
 
-def _one_time(name: str, row: int, value: Any, unix_start: float) -> float:
-    """Returns one date or duration as seconds; NaN if it is missing."""
+def _number(name: str, row: int, value: Any, unix_start: float, is_time: bool) -> float:
+    """Returns one value of a column as a number, or as seconds if the column has dates or durations (`is_time`); NaN if
+    the value is missing. A column of instants can have dates as text."""
+    if not is_time:
+        try:
+            return float("nan") if _is_missing(value) or value == "" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            if name not in INSTANTS or not isinstance(value, str):
+                raise not_a_number(name, row, value) from None
+            with suppress(ValueError):
+                value = datetime.datetime.fromisoformat(value.strip())
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = value.astype("datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]").item()
     if _is_missing(value) or value != value:  # NaT, like NaN, does not equal itself
         return float("nan")
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if isinstance(value, datetime.date):
-        if not isinstance(value, datetime.datetime):
-            value = datetime.datetime(value.year, value.month, value.day)
-        zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        return float((zoned - _EPOCH).total_seconds()) - unix_start
-    raise not_a_number(name, row, value)
-
-
-def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Returns objects or texts as numbers, and dates as seconds; UsageError names the first value that is neither."""
-    values = np.empty(len(array))
-    for row, value in enumerate(array.tolist(), 1):
-        try:
-            values[row - 1] = np.nan if _is_missing(value) or value == "" else float(value)
-        except (TypeError, ValueError, OverflowError):
-            values[row - 1] = _dated(name, row, value, unix_start)
-    return values
-
-
-def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
-    """Returns the seconds of a date given as text, in a column of instants."""
-    if name in INSTANTS and isinstance(value, str):
-        with suppress(ValueError):
-            return _one_time(name, row, datetime.datetime.fromisoformat(value.strip()), unix_start)
-    raise not_a_number(name, row, value)
+    if not isinstance(value, datetime.date):
+        raise not_a_number(name, row, value)
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+    return float((zoned - _EPOCH).total_seconds()) - unix_start
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:

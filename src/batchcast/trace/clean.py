@@ -6,7 +6,7 @@ Rules are applied only if the user names them, and each rule counts the records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -151,15 +151,13 @@ def _cut_to_reference(trace: Trace) -> Trace:
 
 
 CENTURY = 100 * 365.25 * 86400.0  # in seconds; no job ran or waited this long, and no log covers such a time
-MOST_PROCS = 1e9
-MOST_REQUEST = 3 * 365.25 * 86400.0  # seconds; longer limits in logs (INT_MAX seconds, 23 years) are mistakes
-MOST_MEMORY = 1024.0**4  # KiB per node, or per processor if the log has no node counts
 _LIMITS = {
+    "req_time": (3 * 365.25 * 86400.0, "more than 3 years"),  # longer limits in logs (INT_MAX, 23 years) are mistakes
     "s": (CENTURY, "more than 100 years"),
-    "processors": (MOST_PROCS, "more than 1e9 processors"),
-    "KiB": (MOST_MEMORY, "more than a pebibyte a node or processor"),
+    "processors": (1e9, "more than 1e9 processors"),
+    "KiB": (1024.0**4, "more than a pebibyte a node or processor"),  # per processor if the log has no node counts
 }
-_OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
+"""The largest plausible value of a column, by the column's name or unit, and words for larger values."""
 
 
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
@@ -196,7 +194,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
         column = COLUMNS.get(name)
         if column is None or column.unit not in _LIMITS or name in ("submit_time", "eligible_time"):
             continue
-        limit, words = _OWN_LIMITS.get(name, _LIMITS[column.unit])
+        limit, words = _LIMITS.get(name, _LIMITS[column.unit])
         values = trace.number(name)
         beyond = (share_of(trace, name) if column.unit == "KiB" else values) > limit
         if not beyond.any():
@@ -392,7 +390,7 @@ def _median(values: np.ndarray) -> float:
 
 def distinct(values: Values) -> int:
     """Return the number of distinct known values of a column, without np.unique for the reason in `_median`."""
-    ordered = np.sort((values.codes if isinstance(values, Nominal) else values)[is_known(values)])
+    ordered = np.sort(_plain(values)[is_known(values)])
     return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(ordered) else 0
 
 
@@ -453,75 +451,75 @@ def without_repeats(trace: Trace) -> Trace:
     begins[1:] = (submit[1:] != submit[:-1]) | (ids[1:] != ids[:-1])
     if begins.all():
         return _with_count(trace)
-    pairs = _Pairs(trace, np.cumsum(begins))
-    gone, outdated = pairs.compare()
-    if pairs.unlike > max(SHARED_NUMBERS * len(trace), 20):
+    gone, outdated, pairs, unlike = _compare(trace, np.cumsum(begins))
+    if unlike > max(SHARED_NUMBERS * len(trace), 20):
         return _with_count(trace)
     info, identical = trace.info, gone & ~outdated
     for rule, count in ((IDENTICAL, int(identical.sum())), (OUTDATED, int(outdated.sum()))):
         info = info.with_dropped(rule, count) if count else info
-    return _with_count(trace.with_columns(pairs.filled(identical), info).take(~gone) if gone.any() else trace)
+    return _with_count(trace.with_columns(_filled(trace, pairs, identical), info).take(~gone) if gone.any() else trace)
 
 
-class _Pairs:
-    """Compares the records with the same number and submit time, which are next to each other in a trace."""
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+"""Row numbers of kept records, and of the dropped records that are identical to them."""
 
-    def __init__(self, trace: Trace, group: np.ndarray) -> None:
-        from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
-        self._trace, self._group = trace, group
-        self._unfinished = trace.nominal("status").is_any(UNFINISHED)
-        self._started = ~np.isnan(trace.wait_time)
-        self._stands_for: list[tuple[np.ndarray, np.ndarray]] = []
-        self.unlike = 0
+def _compare(trace: Trace, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, Pairs, int]:
+    """Compares the records of each group, which are next to each other. Returns which records to drop, which of them
+    are outdated, the pairs of identical records, and how many records differ.
+    """
+    from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
-    def compare(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which records to drop, and which of them are outdated, each of shape (n,)."""
-        gone, outdated = (np.zeros(len(self._group), bool) for _ in range(2))
-        for lag in range(1, MOST_ALIKE):
-            first = np.flatnonzero(self._group[:-lag] == self._group[lag:])
-            if not len(first):
-                break
-            first = first[~gone[first] & ~gone[first + lag]]
-            second = first + lag
-            same_run = self._agree(first, second, ("cluster", "wait_time"))
-            early, late = self._unfinished[first], self._unfinished[second]
-            finished = ~early & ~late
-            equal = finished & self._agree(first, second, self._trace.names)
-            self.unlike += int((finished & ~equal).sum())
-            second_goes = same_run & late & (~early | (self._started[first] & ~self._started[second]))
-            first_goes = same_run & early & ~second_goes
-            outdated[first[first_goes]] = outdated[second[second_goes]] = True
-            gone |= outdated
-            gone[second[equal]] = True
-            self._stands_for.append((first[equal], second[equal]))
-        return gone, outdated
+    unfinished, started = trace.nominal("status").is_any(UNFINISHED), ~np.isnan(trace.wait_time)
+    gone, outdated = np.zeros(len(group), bool), np.zeros(len(group), bool)
+    pairs: Pairs = []
+    unlike = 0
+    for lag in range(1, MOST_ALIKE):
+        first = np.flatnonzero(group[:-lag] == group[lag:])
+        if not len(first):
+            break
+        first = first[~gone[first] & ~gone[first + lag]]
+        second = first + lag
+        same_run = _agree(trace, first, second, {"cluster", "wait_time"})
+        early, late = unfinished[first], unfinished[second]
+        finished = ~early & ~late
+        equal = finished & _agree(trace, first, second, set(trace.names))
+        unlike += int((finished & ~equal).sum())
+        second_goes = same_run & late & (~early | (started[first] & ~started[second]))
+        first_goes = same_run & early & ~second_goes
+        outdated[first[first_goes]] = outdated[second[second_goes]] = True
+        gone |= outdated
+        gone[second[equal]] = True
+        pairs.append((first[equal], second[equal]))
+    return gone, outdated, pairs, unlike
 
-    def filled(self, gone: np.ndarray) -> dict[str, Values]:
-        """Returns the columns in which a kept record receives values that only the dropped identical record has."""
-        changed: dict[str, Values] = {}
-        for name in set(self._trace.names) - {"job_id", "submit_time"}:
-            values = self._trace.column(name)
-            plain = (values.codes if isinstance(values, Nominal) else values).copy()
-            if plain.dtype.kind not in "fi":
-                continue
-            for first, second in reversed(self._stands_for):
-                empty = _unknown(plain[first]) & ~_unknown(plain[second]) & gone[second]
-                plain[first[empty]] = plain[second[empty]]
-            changed[name] = Nominal(plain, values.categories) if isinstance(values, Nominal) else plain
-        return changed
 
-    def _agree(self, first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Whether the records of each pair have equal values in the given columns; unknown values are not compared."""
-        agree = np.ones(len(first), bool)
-        for name in names:
-            if name not in self._trace.names or name in ("job_id", "submit_time"):
-                continue
-            values = self._trace.column(name)
-            plain = values.codes if isinstance(values, Nominal) else values
-            a, b = plain[first], plain[second]
-            agree &= (a == b) | (_unknown(a) | _unknown(b) if plain.dtype.kind in "fi" else False)
-        return agree
+def _filled(trace: Trace, pairs: Pairs, gone: np.ndarray) -> dict[str, Values]:
+    """Returns the columns in which a kept record receives values that only the dropped identical record has."""
+    changed: dict[str, Values] = {}
+    for name in set(trace.names) - {"job_id", "submit_time"}:
+        values = trace.column(name)
+        plain = _plain(values).copy()
+        for first, second in reversed(pairs) if plain.dtype.kind in "fi" else ():
+            empty = _unknown(plain[first]) & ~_unknown(plain[second]) & gone[second]
+            plain[first[empty]] = plain[second[empty]]
+        changed[name] = Nominal(plain, values.categories) if isinstance(values, Nominal) else plain
+    return changed
+
+
+def _agree(trace: Trace, first: np.ndarray, second: np.ndarray, names: Set[str]) -> np.ndarray:
+    """Whether the records of each pair have equal values in the given columns; unknown values are not compared."""
+    agree = np.ones(len(first), bool)
+    for name in names & set(trace.names) - {"job_id", "submit_time"}:
+        plain = _plain(trace.column(name))
+        a, b = plain[first], plain[second]
+        agree &= (a == b) | (_unknown(a) | _unknown(b) if plain.dtype.kind in "fi" else False)
+    return agree
+
+
+def _plain(values: Values) -> np.ndarray:
+    """Returns the codes of a column of names, or the numbers of a column of numbers."""
+    return values.codes if isinstance(values, Nominal) else values
 
 
 def _unknown(values: np.ndarray) -> np.ndarray:

@@ -176,15 +176,13 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     InputError
         If the file does not have a mapped column.
     """
-    indices = []
     for column in mapped.columns:
         if column.source not in header:
             what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"
             accepted = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
             hint = did_you_mean(column.source, header) or "--map with a map of this file's columns"
             raise input_error(source, what, line=1, value=column.source, accepted=accepted, hint=hint)
-        indices.append(header.index(column.source))
-    return indices
+    return [header.index(column.source) for column in mapped.columns]
 
 
 def sacct_line(header: Sequence[str]) -> str:

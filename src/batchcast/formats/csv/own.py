@@ -133,13 +133,11 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             columns, lines = rows_of(np.flatnonzero(is_dated).tolist(), columns, lines)
         texts = dict(zip(names, columns))
         ids = np.array(texts.pop("job_id"), dtype=str)
-        gathered.add(
-            ids,
-            {
-                name: words[name].of(cells) if name in words else _numbers(cells, name, lines, problems)
-                for name, cells in texts.items()
-            },
-        )
+        values = {
+            name: words[name].of(cells) if name in words else _numbers(cells, name, lines, problems)
+            for name, cells in texts.items()
+        }
+        gathered.add(ids, values)
     if not gathered.jobs:
         raise no_rows(source, problems, "--map FILE.toml, if this is not batchcast's own CSV")
     known, unknown = gathered.join(), np.full(gathered.jobs, np.nan)

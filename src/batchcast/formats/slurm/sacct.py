@@ -499,7 +499,8 @@ class _Table:
         """Returns all jobs as a sorted trace, with notes."""
         columns = self.columns.join()
         ids: Any = columns.pop("job_id")
-        measured, outgrew = records.peaks.by_record(ids.tolist(), _nodes_held(columns, len(ids)))
+        nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))
+        measured, outgrew = records.peaks.by_record(ids.tolist(), nodes)
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
         outgrown = _ran_out(columns, outgrew)
         columns["job_id"] = ids
@@ -534,9 +535,3 @@ def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
     outgrown = outgrown & status.is_any(["failed"])
     columns["status"] = status.where(outgrown, OUT_OF_MEMORY)
     return int(outgrown.sum())
-
-
-def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:
-    """Returns the allocated nodes of each job, else the requested nodes, else 1."""
-    nodes = columns.get("alloc_nodes", columns.get("req_nodes"))
-    return nodes if isinstance(nodes, np.ndarray) else np.ones(count)

@@ -164,14 +164,8 @@ class _Ways:
         surplus, here = len(pieces) - len(names), {0}
         for k, name in enumerate(names):
             last = surplus if name not in _FORMS else -1
-            self.edges.append(
-                [
-                    (before, after)
-                    for before in sorted(here)
-                    for after in range(before, max(before, last) + 1)
-                    if _fits(name, self.text(k, before, after))
-                ]
-            )
+            edges = ((before, after) for before in sorted(here) for after in range(before, max(before, last) + 1))
+            self.edges.append([edge for edge in edges if _fits(name, self.text(k, *edge))])
             here = {after for _, after in self.edges[k]}
         self._keep({surplus})
 
