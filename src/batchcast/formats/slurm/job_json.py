@@ -16,6 +16,7 @@ import msgspec
 from ...errors import InputError, input_error
 from ...units import format_duration
 from ..chunks import load_json
+from .resources import parse_tres
 from .scontrol_json import as_list, at, number, tres
 
 COMMAND = "sacct -a --json -S 2026-01-01 > jobs.json"
@@ -156,7 +157,7 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
         "ElapsedRaw": _plain(at(job, "time/elapsed")),
         "TimelimitRaw": _minutes(at(job, "time/limit")),
         "ReqCPUS": _plain(at(job, "required/CPUs")),
-        "AllocCPUS": next((str(t.get("count", "")) for t in at(job, "tres/allocated") or () if t.get("type") == "cpu"), ""),
+        "AllocCPUS": parse_tres(allocated).get("cpu", ""),
         "AllocNodes": _plain(job.get("allocation_nodes")),
         "ReqMem": _memory(at(job, "required/memory_per_node"), at(job, "required/memory_per_cpu"),
                           at(job, "required/memory"), requested),
