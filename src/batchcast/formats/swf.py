@@ -22,7 +22,7 @@ from ..errors import input_error
 from ..job import status_from_swf, status_to_swf
 from ..table import LogInfo, Nominal, Trace
 from ..table.columns import SORTED, in_log_order
-from ..table.memory import per_processor
+from ..table.memory import share_of
 from ..units import shortest
 from .chunks import GrowingColumn, Problems, encode_whole, whole_lines
 
@@ -516,7 +516,7 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
     if name == "submit_time":
         amounts = amounts - shift
     if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
-        amounts = per_processor(trace, name)[part]
+        amounts = share_of(trace, name, "processor")[part]
     if (np.floor(amounts) == amounts).all() and (np.abs(amounts) < 2**53).all():
         return list(map(str, amounts.astype(np.int64).tolist()))
     return [_text(value) for value in amounts.tolist()]

@@ -517,13 +517,10 @@ def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
     """
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
-    before = submit[:-1], major[:-1], minor[:-1]
-    after = submit[1:], major[1:], minor[1:]
-    later = before[0] < after[0]
-    same = before[0] == after[0]
-    later |= same & (before[1] < after[1])
-    later |= same & (before[1] == after[1]) & (before[2] <= after[2])
-    if later.all():
+    is_sorted = np.ones(max(len(submit) - 1, 0), dtype=bool)
+    for key in (minor, major, submit):
+        is_sorted = (key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & is_sorted)
+    if is_sorted.all():
         return np.arange(len(submit))
     return np.lexsort((np.arange(len(submit)), minor, major, submit))
 

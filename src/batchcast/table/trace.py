@@ -119,7 +119,11 @@ class Trace(Result):
             info = info.with_note("no column submit_time: all jobs are submitted at 0 s")
         length = len(next(iter(given.values()))) if given else 0
         ids, submits = np.arange(1, length + 1, dtype=np.int64), np.zeros(length)
-        return cls(*_checked({"job_id": ids, "submit_time": submits, **given}, info))
+        whole = {"job_id": ids, "submit_time": submits, **given}
+        if len({len(values) for values in whole.values()}) > 1:
+            lengths = ", ".join(f"{name} {len(values)}" for name, values in whole.items())
+            raise UsageError(f"columns differ in length: {lengths}")
+        return cls(*sound(whole, info))
 
     def __len__(self) -> int:
         return self._length
@@ -518,14 +522,6 @@ class Trace(Result):
         if values is None:
             return repeat(math.nan if DECLARED[name].kind == "number" else None)
         return values.decode() if isinstance(values, Nominal) else values.tolist()
-
-
-def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
-    """Returns the columns after impossible values were replaced by unknown (`sound`); UsageError if lengths differ."""
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise UsageError(f"columns differ in length: {', '.join(f'{n} {length}' for n, length in lengths.items())}")
-    return sound(columns, info)
 
 
 def _frozen(values: Values) -> Values:

@@ -121,7 +121,8 @@ class Source:
         unpacker, unpacked_bytes = new(), 0
         try:
             for packed in chain([first], raw):
-                while packed or not _is_hungry(unpacker):
+                # zlib returns unread input instead of storing it, so only lzma has `needs_input`.
+                while packed or not (unpacker.eof or getattr(unpacker, "needs_input", True)):
                     if unpacker.eof:
                         packed = packed.lstrip(b"\0")  # the formats allow padding between and after members
                         if not packed:
@@ -151,12 +152,6 @@ FORMS = (
     "SWF, `sacct -P` or --json, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard"
     " input"
 )
-
-
-def _is_hungry(unpacker: Any) -> bool:
-    """Whether the decompressor needs more input. zlib returns unread input instead of storing it, so a zlib
-    decompressor always needs input."""
-    return bool(unpacker.eof or getattr(unpacker, "needs_input", True))
 
 
 def _nearby(path: Path) -> str:

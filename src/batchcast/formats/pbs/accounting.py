@@ -168,8 +168,9 @@ class _Log:
         ]
         waits = zip(texts["depend"], texts["Resource_List.depend"])
         texts["dependency"] = [_depends(first or second) for first, second in waits]
-        measured = {"exclusive": np.array([_whole_nodes(place) for place in texts["Resource_List.place"]])}
-        measured |= self._measure(lines, texts)
+        # `place` has "excl" if the nodes are not shared.
+        shares = [float("excl" in place) if place else math.nan for place in texts["Resource_List.place"]]
+        measured = {"exclusive": np.array(shares), **self._measure(lines, texts)}
         codes = {name: words.of(texts[_NAMES.get(name, name)]) for name, words in self._columns.words.items()}
         self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
@@ -280,15 +281,6 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
         return np.array(texts, dtype=np.int64).astype(float)
     except (ValueError, OverflowError):
         return np.fromiter(map(number, texts), dtype=float, count=len(texts))
-
-
-def _whole_nodes(place: str) -> float:
-    """Returns 1 if `place` requires nodes that are not shared, 0 if they can be shared, NaN if `place` is empty.
-
-    >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
-    (1.0, 1.0, 0.0, nan)
-    """
-    return float("excl" in place) if place else math.nan
 
 
 def _depends(text: str) -> str:
