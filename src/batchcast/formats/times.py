@@ -273,10 +273,9 @@ def run_and_wait(
     resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
     no run time. If the log has no start times at all, the start is end - elapsed.
     """
-    begin, begin_later = start or no_stamps(len(submit))
-    stop, stop_later = end
-    length = np.where(np.isnan(elapsed), stop - begin, elapsed)
-    begin, stop = settle(submit, begin, begin_later, stop, stop_later, elapsed)
+    starts = start or no_stamps(len(submit))
+    length = np.where(np.isnan(elapsed), end[0] - starts[0], elapsed)
+    begin, stop = settle(submit, starts, end, elapsed)
     if start is None:
         begin = stop - length
     withdrawn, pending = (are(status, words, which) for which in (WITHDRAWN, ("pending",)))
@@ -316,23 +315,16 @@ def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np
     return np.asarray(meant[codes])
 
 
-def settle(
-    submit: np.ndarray,
-    start: np.ndarray,
-    start_later: np.ndarray,
-    end: np.ndarray,
-    end_later: np.ndarray,
-    elapsed: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def settle(submit: np.ndarray, starts: Stamps, ends: Stamps, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
     the submission.
 
     Parameters
     ----------
-    submit, start, end
-        Times in seconds, shape (n,).
-    start_later, end_later
-        Seconds between the first and the second pass of a repeated hour, shape (n,).
+    submit
+        Submit times in seconds, shape (n,).
+    starts, ends
+        Start and end times, with the seconds between the first and the second pass of a repeated hour.
     elapsed
         Recorded run times in seconds, shape (n,). NaN means unknown.
 
@@ -341,6 +333,7 @@ def settle(
     start, end : ndarray
         Seconds, shape (n,).
     """
+    (start, start_later), (end, end_later) = starts, ends
     if not (start_later.any() or end_later.any()):
         return start, end
     other_start = (start_later > 0) & (end - (start + start_later) == elapsed) & (end - start != elapsed)

@@ -122,7 +122,7 @@ def read_forecasts(path: str | Path) -> Forecasts | None:
             if tuple(names[:3]) != _FIRST:
                 return None
             kinds = np.dtype([("0", "U40"), ("1", "i8"), *((str(k), "f8") for k in range(2, len(names)))])
-            known = dict.fromkeys(range(2, len(names)), lambda text: float(text or "nan"))
+            known: Any = dict.fromkeys(range(2, len(names)), lambda text: float(text or "nan"))
             table = np.loadtxt(file, delimiter=",", dtype=kinds, comments=None, ndmin=1, converters=known)
     except (OSError, ValueError):
         return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -140,11 +141,12 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
         gathered.add(ids, values)
     if not gathered.jobs:
         raise no_rows(source, problems, "--map FILE.toml, if this is not batchcast's own CSV")
-    known, unknown = gathered.join(), np.full(gathered.jobs, np.nan)
+    known: dict[str, Any] = dict(gathered.join())
+    unknown = np.full(gathered.jobs, np.nan)
     by_name: dict[str, Values] = {}
     for name, mark in named:
         if name == "job_id":
-            by_name[name] = _ids(np.asarray(known[name]).tolist(), mark)
+            by_name[name] = _ids(known[name].tolist(), mark)
         elif name in words:
             by_name[name] = _typed(known.get(name, Nominal.encode(unknown)), name, mark)
         else:

@@ -76,7 +76,7 @@ class CsvRows:
 
     def batches(
         self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
-    ) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
+    ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
         """Yield the rows in batches of some ten thousand.
 
         Parameters

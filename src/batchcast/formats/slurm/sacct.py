@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any
@@ -241,11 +242,12 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
 """The function that parses a text to a number, by the kind of the number (counts, durations, sizes)."""
 
 
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
     their line number.
 
-    Parameters
+    Attributes
     ----------
     layout
         Position of each field in a row.
@@ -256,24 +258,19 @@ class Batch:
     problems
         Collects the reports about broken lines and values.
     memo
-        The caches of `memos`.
+        The caches of numbers, by the kinds of numbers in `PARSERS`.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        columns: Sequence[Sequence[str]],
-        lines: Sequence[int],
-        problems: Problems,
-        memo: Mapping[str, Memo],
-    ) -> None:
-        self._layout, self._columns, self._lines = layout, columns, lines
-        self._problems, self._memo = problems, memo
+    layout: Layout
+    columns: Sequence[Sequence[str]]
+    lines: Sequence[int]
+    problems: Problems
+    memo: Mapping[str, Memo]
 
     def text(self, *names: str) -> Sequence[str] | None:
         """Return the first of the named columns that exists, or None."""
-        index = self._layout.first(*names)
-        return None if index is None else self._columns[index]
+        index = self.layout.first(*names)
+        return None if index is None else self.columns[index]
 
     def stamps(self, clock: LocalClock, name: str) -> Stamps:
         """Parse a column of time stamps.
@@ -293,7 +290,7 @@ class Batch:
         """
         texts = self.text(name)
         if texts is None:
-            return no_stamps(len(self._lines))
+            return no_stamps(len(self.lines))
         epoch, later, bad = parse_stamps(texts, clock)
         self._report(bad, f"{name}: {BAD_STAMP}", texts)
         return epoch, later
@@ -331,7 +328,7 @@ class Batch:
     def codes(self, words: Codes, *names: str) -> np.ndarray:
         """Return the codes of the first named column; if a job's cell in this column is empty, the next column is
         used."""
-        codes = np.full(len(self._lines), -1, dtype=np.int32)
+        codes = np.full(len(self.lines), -1, dtype=np.int32)
         for name in names:
             texts = self.text(name)
             if texts is not None and (codes < 0).any():
@@ -351,7 +348,7 @@ class Batch:
         """
         texts = self.text("submitline")
         if texts is None:
-            return np.full(len(self._lines), -1, dtype=np.int32)
+            return np.full(len(self.lines), -1, dtype=np.int32)
         if option == "command":
             values = [command_digest(submitted_command(text)) or "" for text in texts]
         else:
@@ -371,7 +368,7 @@ class Batch:
 
     def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
         """Return the values with negative values replaced by NaN, and report the negative values."""
-        return self._problems.without_negative(values, self._lines, f"{what}: negative, read as unknown")
+        return self.problems.without_negative(values, self.lines, f"{what}: negative, read as unknown")
 
     def _raw(self, kind: str, *names: str) -> np.ndarray:
         """Returns the parsed values of the first column that exists, else NaN; infinities still mark unlimited and
@@ -379,10 +376,10 @@ class Batch:
         """
         texts = self.text(*names)
         if texts is None:
-            return np.full(len(self._lines), np.nan)
+            return np.full(len(self.lines), np.nan)
         if kind == "number" and "".join(texts).isdecimal() and all(texts):
             return np.fromiter(map(float, texts), dtype=float, count=len(texts))
-        values = self._memo[kind].of(texts)
+        values = self.memo[kind].of(texts)
         bad = np.flatnonzero(values == BAD).tolist()
         self._report(bad, f"{names[0]}: not a valid value, read as unknown", texts)
         values[bad] = np.nan
@@ -390,7 +387,7 @@ class Batch:
 
     def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
         """Reports that the values in some rows are read as unknown."""
-        self._problems.unknown_at(rows, self._lines, what, texts)
+        self.problems.unknown_at(rows, self.lines, what, texts)
 
 
 _CUT = "the last line does not end with a line break: the file may be truncated"
