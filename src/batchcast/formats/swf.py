@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -260,9 +260,7 @@ def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int 
     columns: dict[str, Any] = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
     columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
     columns["job_id"] = columns["job_id"].astype(np.int64, copy=False)
-    ordered: Mapping[str, Any]
-    ordered, is_sorted = in_log_order(columns)
-    columns = dict(ordered)
+    columns, is_sorted = in_log_order(columns)
     for name in (name for name in NAMED if name in columns and name != "job_id"):
         columns[name] = encode_whole(columns[name])
     if "status" in columns:

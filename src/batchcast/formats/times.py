@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 
+from ..table import Nominal
 from .sighting import never_ran
 
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
@@ -215,15 +216,13 @@ def no_stamps(count: int) -> Stamps:
     return np.full(count, np.nan), np.zeros(count)
 
 
-def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray) -> np.ndarray:
+def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
     """Find jobs that had not finished.
 
     Parameters
     ----------
     status
-        Codes of the job states, shape (n,).
-    words
-        The code of each job state.
+        The job states, shape (n,).
     end
         End times, shape (n,). NaN means unknown.
 
@@ -232,17 +231,11 @@ def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray) ->
     ndarray
         Booleans, shape (n,). A RESIZING record with an end describes a former size of a job, and counts as finished.
     """
-    return np.asarray(are(status, words, UNFINISHED) & ~(are(status, words, ("resizing",)) & ~np.isnan(end)))
+    return np.asarray(status.is_any(UNFINISHED) & ~(status.is_any(["resizing"]) & ~np.isnan(end)))
 
 
 def run_and_wait(
-    submit: np.ndarray,
-    start: Stamps | None,
-    end: Stamps,
-    elapsed: np.ndarray,
-    status: np.ndarray,
-    words: Mapping[str, int],
-    held: np.ndarray,
+    submit: np.ndarray, start: Stamps | None, end: Stamps | None, elapsed: np.ndarray, status: Nominal, held: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the run time and the wait of every job.
 
@@ -251,13 +244,11 @@ def run_and_wait(
     submit
         Submit times in seconds, shape (n,).
     start, end
-        Start and end times without zeros (`without_zeros`). `start` is None if the log has no start times.
+        Start and end times without zeros (`without_zeros`). `start` or `end` is None if the log lacks these times.
     elapsed
         Recorded run times in seconds, shape (n,). NaN means unknown.
     status
-        Codes of the job states, shape (n,); -1 means unknown.
-    words
-        The code of each job state.
+        The job states, shape (n,).
     held
         Whether the record shows that a job had resources, for each job, shape (n,).
 
@@ -273,46 +264,19 @@ def run_and_wait(
     resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
     no run time. If the log has no start times at all, the start is end - elapsed.
     """
-    starts = start or no_stamps(len(submit))
-    length = np.where(np.isnan(elapsed), end[0] - starts[0], elapsed)
-    begin, stop = settle(submit, starts, end, elapsed)
+    starts, ends = start or no_stamps(len(submit)), end or no_stamps(len(submit))
+    length = np.where(np.isnan(elapsed), ends[0] - starts[0], elapsed)
+    begin, stop = settle(submit, starts, ends, elapsed)
     if start is None:
         begin = stop - length
-    withdrawn, pending = (are(status, words, which) for which in (WITHDRAWN, ("pending",)))
-    goes_on = unfinished(status, words, stop)
+    withdrawn, pending = status.is_any(WITHDRAWN), status.is_any(["pending"])
+    goes_on = unfinished(status, stop)
     length = np.where(np.isnan(elapsed) & (begin < submit), np.nan, length)
     recorded = np.zeros(len(submit)) if start is None else begin  # a log without starts does not show who never ran
     never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
     return run, wait
-
-
-def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np.ndarray:
-    """Find the rows whose code stands for one of several words.
-
-    Parameters
-    ----------
-    codes
-        Codes, shape (n,); -1 means unknown.
-    words
-        The code of each word.
-    which
-        The words.
-
-    Returns
-    -------
-    ndarray
-        Whether each code stands for one of the words, shape (n,).
-
-    Examples
-    --------
-    >>> are(np.array([0, -1, 1]), {"pending": 0, "failed": 1}, ["pending"]).tolist()
-    [True, False, False]
-    """
-    meant = np.zeros(len(words) + 1, dtype=bool)  # the null code -1 indexes the last element
-    meant[[words[word] for word in which if word in words]] = True
-    return np.asarray(meant[codes])
 
 
 def settle(submit: np.ndarray, starts: Stamps, ends: Stamps, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
 from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
 from ..slurm.sacct import PARSERS
-from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
@@ -110,7 +110,7 @@ class _Table:
             if not missing.all():
                 self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
             return
-        times: dict[str, tuple[np.ndarray, np.ndarray]] = {"submit_time": (submit, later)}
+        times: dict[str, Stamps] = {"submit_time": (submit, later)}
         measured: dict[str, np.ndarray] = {}
         codes: dict[str, np.ndarray] = {}
         translated = self._mapped.status
@@ -126,7 +126,9 @@ class _Table:
                     self._problems.unknown_at(rows, lines, what, values)
             elif target not in times and target != "job_id":
                 measured[target] = self._measure(self._by_target[target], values, lines)
-        measured |= self._outcome(submit, times, measured, codes.get("status"), lines)
+        states = self.columns.words["status"].names if "status" in codes else ()
+        status = Nominal(codes.get("status", np.full(len(submit), -1, dtype=np.int32)), tuple(states))
+        measured |= self._outcome(times, measured, status, lines)
         measured |= {name: times[name][0] for name in ("submit_time", "eligible_time") if name in times}
         ids = texts.get("job_id")
         if ids is not None and not all(ids):
@@ -134,7 +136,7 @@ class _Table:
         first = self.columns.jobs + 1
         self.columns.add(np.arange(first, first + len(lines)) if ids is None else as_ids(ids), measured | codes)
 
-    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
         """Return epoch seconds; report unreadable times if line numbers (`lines`) are given."""
         column = self._by_target[target]
         if column.unit == "epoch_ms":
@@ -159,24 +161,18 @@ class _Table:
         return np.where(values == 0, np.nan, values) if column.target in _ABOVE_ZERO else values
 
     def _outcome(
-        self,
-        submit: np.ndarray,
-        times: dict[str, tuple[np.ndarray, np.ndarray]],
-        measured: dict[str, np.ndarray],
-        status: np.ndarray | None,
-        lines: Sequence[int],
+        self, times: dict[str, Stamps], measured: dict[str, np.ndarray], status: Nominal, lines: Sequence[int]
     ) -> dict[str, np.ndarray]:
         """Returns run time and wait from the mapped columns; empty if these columns do not suffice."""
+        submit = times["submit_time"][0]
         unknown = np.full(len(submit), np.nan)
-        status = np.full(len(submit), -1, dtype=np.int32) if status is None else status
-        names = self.columns.words["status"].names if "status" in self.columns.words else {}
-        start, end = times.get("start_time"), times.get("end_time", no_stamps(len(submit)))
+        start, end = times.get("start_time"), times.get("end_time")
         has_length = "end_time" in times or "run_time" in measured
-        self.unfinished += int(unfinished(status, names, end[0]).sum())
+        self.unfinished += int(unfinished(status, unknown if end is None else end[0]).sum())
         if start is None and not ("end_time" in times and "run_time" in measured):
             return {}
         held = measured.get("alloc_procs", measured.get("alloc_nodes", unknown)) > 0
-        run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, names, held)
+        run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, held)
         outcome = {"run_time": (run, "run time (end before start)")} if has_length else {}
         outcome |= {} if "wait_time" in measured else {"wait_time": (wait, "wait (start before submission)")}
         return {

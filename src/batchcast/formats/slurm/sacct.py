@@ -26,7 +26,7 @@ from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
 from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
 from ..memory import MOST_KIB, per_gpu
-from ..times import BAD_STAMP, LocalClock, Stamps, are, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
@@ -478,12 +478,12 @@ class _Table:
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns run times and waits, and counts jobs that had not finished."""
-        words = self.columns.words["status"].names
+        states = Nominal(status, tuple(self.columns.words["status"].names))
         start = self._stamps(batch, submit, "start") if batch.text("start") is not None else None
         end = self._stamps(batch, submit, "end")
-        run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
-        self.unfinished += int(unfinished(status, words, end[0]).sum())
-        self.resized += int(are(status, words, ("resizing",)).sum())
+        run, wait = run_and_wait(submit, start, end, elapsed, states, batch.held_something())
+        self.unfinished += int(unfinished(states, end[0]).sum())
+        self.resized += int(states.is_any(["resizing"]).sum())
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
 
