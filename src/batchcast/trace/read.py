@@ -326,7 +326,8 @@ def sniff(sample: bytes) -> str | None:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raises InputError if the text is recognised as something other than a log, for example the output of sinfo."""
+    """Raises InputError if the text is recognised as something other than a log, for example the
+    output of `scontrol show job`."""
     from ..formats.slurm.sacct_lines import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")

@@ -111,7 +111,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     records.give_up()
     if records.layout is None:
         raise no_header(source, first)
-    return _whole(table, records, source, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
+    return table.trace(source, records, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
 
 
 def read_sacct_columns(
@@ -156,7 +156,7 @@ def read_sacct_columns(
     jobs, numbers = records.take_columns(layout, texts, list(range(1, len(texts[0]) + 1)))
     if numbers:
         table.add(layout, jobs, numbers)
-    return _whole(table, records, source, notes)
+    return table.trace(source, records, notes)
 
 
 def read_sacct_json(
@@ -396,14 +396,6 @@ _CUT = "the last line does not end with a line break: the file may be truncated"
 _OUTGROWN = "failed jobs count as out of memory: Slurm killed a step that exceeded its share (OverMemoryKill)"
 
 
-def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -> Trace:
-    """Returns the trace of all records; InputError if there is no job."""
-    if not table.columns.jobs:
-        steps = f"; {records.steps} job steps were ignored" if records.steps else ""
-        raise input_error(source, "the file has no job record" + steps + table.problems.because(), hint=COMMAND)
-    return table.trace(source, records, notes)
-
-
 _GPU_TYPES = {"gpu_type": ("reqtres", "reqgres"), "alloc_gpu_type": ("alloctres",)}
 """Fields with the requested GPU type, and with the allocated GPU type, which is not known at submission."""
 _CODED = {**_NAMES, **_GPU_TYPES, "status": ("state",)}
@@ -493,7 +485,11 @@ class _Table:
         return without_zeros(epoch, submit), later
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
-        """Returns all jobs as a sorted trace, with notes."""
+        """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
+        is no job."""
+        if not self.columns.jobs:
+            steps = f"; {records.steps} job steps were ignored" if records.steps else ""
+            raise input_error(source, "the file has no job record" + steps + self.problems.because(), hint=COMMAND)
         columns = self.columns.join()
         ids: Any = columns.pop("job_id")
         nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))

@@ -192,8 +192,8 @@ class _Ways:
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 
     def _agree(self, options: Mapping[str, str]) -> bool:
-        """Keeps the assignments in which texts that contain a delimiter equal the command's options. Returns whether a
-        text contains a delimiter.
+        """Keeps the assignments in which texts that contain a delimiter equal the command's options. Returns whether at
+        least one text equals its option and at least one assignment remains.
         """
         agrees = False
         for k, name in enumerate(self.names):
