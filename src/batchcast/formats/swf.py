@@ -257,7 +257,7 @@ def swf_pieces(
 def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
     """Returns the jobs that the reader has gathered: sorted column by column (to save memory), names coded, with notes
     about problems. `records` is the total count if the header must be checked."""
-    columns: dict[str, Any] = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
+    columns: Any = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
     columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
     columns["job_id"] = columns["job_id"].astype(np.int64, copy=False)
     columns, is_sorted = in_log_order(columns)

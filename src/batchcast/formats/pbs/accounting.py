@@ -14,10 +14,11 @@ from ...table import LogInfo, Trace
 from ...units import parse_duration
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from ..memo import Memo, either, positive
-from .qstat import size_kib
-from .records import asked, columns_of, ending, held, number, plain_id
+from .qstat import asked, ending, number, plain_id, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
+_PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
+_NCPUS = re.compile(r"\bncpus=(\d{1,9})")
 _STAMPS = ("ctime", "qtime", "etime", "start", "end")
 _LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
 _TEXTS = (
@@ -292,3 +293,100 @@ def _depends(text: str) -> str:
     """
     items = (item.split(":") for item in text.split(",") if item.startswith("after"))
     return ",".join(":".join([kind, *(plain_id(job.split("@")[0]) or "" for job in jobs)]) for kind, *jobs in items)
+
+
+def pairs_of(message: str) -> dict[str, str]:
+    """Return the `key=value` pairs of a message. Quoted values keep their quotes and can contain blanks.
+
+    PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote values; its values end at the
+    next word that looks like a key.
+
+    Examples
+    --------
+    >>> pairs_of('user=ada account="a b=c" start=5')
+    {'user': 'ada', 'account': '"a b=c"', 'start': '5'}
+    >>> pairs_of("account=some project queue=q")["account"]
+    'some project'
+    """
+    if not has_blank_in_quotes(message):
+        try:
+            return dict([word.split("=", 1) for word in message.split()])
+        except ValueError:  # a word without `=`
+            pass
+    return dict(_PAIR.findall(message))
+
+
+def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[str]]:
+    """Return the value of each key in every message, empty if a message does not have the key.
+
+    >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
+    {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
+    """
+    fields = {key: [""] * len(messages) for key in keys}
+    for row, message in enumerate(messages):
+        pairs = pairs_of(message)
+        for key in fields.keys() & pairs.keys():
+            fields[key][row] = pairs[key]
+    return fields
+
+
+def has_blank_in_quotes(message: str) -> bool:
+    """Whether a quoted value of a message contains a blank, or a quote is not closed."""
+    for mark in ('"', "'"):
+        at = message.find(f"={mark}")
+        while at >= 0:
+            end = message.find(mark, at + 2)
+            if end < 0 or " " in message[at + 2 : end]:
+                return True
+            at = message.find(f"={mark}", end)
+    return False
+
+
+def held(vnodes: str, hosts: str) -> tuple[float, float]:
+    """Return the processors and nodes that were allocated to a job.
+
+    Parameters
+    ----------
+    vnodes, hosts
+        Values of exec_vnode and exec_host.
+
+    Returns
+    -------
+    procs, nodes : float
+        NaN means unknown.
+
+    Notes
+    -----
+    Processors are the ncpus of exec_vnode, else the slots of exec_host. Nodes are the distinct hosts of exec_host, else
+    of exec_vnode, in which `n1[0]` and `n1[1]` are parts of one host.
+
+    Examples
+    --------
+    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4"), held("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
+    ((8.0, 2.0), (4.0, 1.0))
+    >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
+    ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
+    """
+    slots, names = 0.0, set()
+    for part in hosts.split("+") if hosts else ():
+        name, _, places = part.partition("/")
+        names.add(name)
+        slots += _slots(places)
+    if vnodes:
+        slots = float(sum(map(int, _NCPUS.findall(vnodes))))
+        vnode_names = (part.strip("()").partition(":")[0] for part in vnodes.split("+"))
+        names = names or {re.sub(r"\[\d+\]$", "", name) for name in vnode_names}
+    return (slots or math.nan), (float(len(names)) or math.nan)
+
+
+def _slots(text: str) -> float:
+    """Returns the number of slots: `0*8` means 8 slots, `0-3,6` means 5, other texts mean 1."""
+    if "*" in text:
+        times = number(text.partition("*")[2])
+        return times if times > 0 else 1.0
+    total = 0
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        low, high = number(first), number(last)
+        total += int(high - low) + 1 if high >= low else 1
+    return float(total)
