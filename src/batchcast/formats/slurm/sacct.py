@@ -27,7 +27,6 @@ from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, u
 from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
 from ..memory import MOST_KIB, per_gpu
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
-from .job_json import job_columns
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
 from .sbatch import command_digest, parse_submit_line, submitted_command
@@ -187,6 +186,8 @@ def read_sacct_json(
     >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
     ([120.0], [nan])
     """
+    from .job_json import job_columns  # imported late, because text does not need msgspec
+
     columns, notes = job_columns(b"".join(blocks), source)
     return read_sacct_columns(columns, source, strict=strict, zone=zone, notes=notes)
 
