@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's small workload: users who repeat programs in sessions, time limits with a margin, days and weeks.
 
-`python -m tools.demo_log FILE.swf.gz` generates the log that comes with batchcast (`batchcast.trace.demo.demo_path`).
+`python -m tools.demo_log FILE.swf.gz` generates the log that comes with batchcast (`batchcast.trace.source.demo_path`).
 The rules are made by hand and not fitted to any log. Each part (people, sessions, sizes, run times, limits, arrivals)
 is a function of its own. The waits come from a simulated schedule.
 """

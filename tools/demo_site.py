@@ -22,7 +22,7 @@ from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.place import clock_path
 from batchcast.table import Trace
-from batchcast.trace.synth.log import Recipe, make_log
+from batchcast.trace.synth import Recipe, make_log
 
 NAMES = ("relax", "bands", "phonons", "train", "postproc", "mesh", "assembly", "mdrun")
 REASONS = ("Priority", "Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")

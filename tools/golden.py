@@ -101,7 +101,7 @@ def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
 
     from batchcast.cli.main import cli
     from batchcast.errors import BatchcastError
-    from batchcast.trace.demo import demo_path
+    from batchcast.trace.source import demo_path
 
     with tempfile.TemporaryDirectory() as work:
         out = Path(work)

@@ -17,9 +17,8 @@ SIZES = [int(float(size)) for size in os.environ.get("FOLDER_JOBS", "1e5,1e6").s
 PROCS, LOAD, SEED = 1024, 0.8, 1
 MAKE = f"""
 import sys
-from batchcast.formats.swf_text import write_chunks
-from batchcast.trace.synth import Recipe
-from batchcast.trace.synth.log import make_blocks
+from batchcast.formats.swf import write_chunks
+from batchcast.trace.synth import Recipe, make_blocks
 first = True
 recipe = Recipe(jobs=int(sys.argv[1]), procs={PROCS}, load={LOAD}, kinds="apart", longest=600.0)
 for block in make_blocks({SEED}, recipe):

@@ -26,7 +26,7 @@ def _logs() -> None:
     from batchcast.simulation.policies import policy_of
     from batchcast.trace import read_trace
     from batchcast.trace.clean import clean
-    from batchcast.trace.demo import demo_path
+    from batchcast.trace.source import demo_path
 
     shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))
     if not shared.is_dir():

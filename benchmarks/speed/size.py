@@ -15,7 +15,7 @@ _MEASURE = """
 import json, resource, sys
 from batchcast.simulation import Policy, simulate
 from batchcast.trace import read_trace
-from batchcast.trace.demo import demo_path
+from batchcast.trace.source import demo_path
 cpu = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 simulate(read_trace(demo_path()), Policy(), "last_2")
 begun = cpu()

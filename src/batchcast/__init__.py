@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .table import Trace as Trace
     from .table.arrow import from_arrow as from_arrow
     from .table.arrow import to_arrow as to_arrow
-    from .trace.demo import demo_path as demo_path
     from .trace.read import read_trace as read_trace
+    from .trace.source import demo_path as demo_path
 
 _LANGUAGE = {"__annotations__", "__builtins__", "__dir__", "__getattr__"}
 _NAMES = {  # public names by module
@@ -65,7 +65,7 @@ _NAMES = {  # public names by module
     "report.evaluation.written": "write_report",
     "predict.protocol": "Predictor Prediction",
     "predict.adapters": "SklearnRuntime",
-    "trace.demo": "demo_path",
+    "trace.source": "demo_path",
 }
 _PLACES = {name: f"batchcast.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
 _PLACES["testing"] = "batchcast.testing:"

@@ -28,7 +28,8 @@ _EVERYDAY = re.compile(rf"{_PART}(?:\s*{_PART})*", re.IGNORECASE)
 _EVERYDAY_PART = re.compile(_PART + r"(?![a-z])", re.IGNORECASE)
 _EVERYDAY_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTPE]?)(?:i?B)?\s*([nc]?)", re.IGNORECASE)
-_MEMORY_UNITS = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
+KIB_OF = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
+"""The KiB in each unit of memory, by the unit's letter; no letter means bytes."""
 
 
 LONGEST_TIME = 100
@@ -316,6 +317,26 @@ def counted(count: int, noun: str = "job") -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def shortest(value: object) -> str:
+    """Format a value as text, with whole numbers as integers.
+
+    Parameters
+    ----------
+    value
+        A number, or anything that `str` converts.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> shortest(7.0), shortest(0.1), shortest(float("inf")), shortest("a")
+    ('7', '0.1', 'inf', 'a')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 LONGEST_MEMORY = 40
 """Longest accepted memory size, in characters. With some hundred digits, the number would overflow to infinity."""
 
@@ -359,7 +380,7 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     if match is None or len(word) > LONGEST_MEMORY:
         raise UsageError(f"not a memory size: {text[:40]!r} (accepted: {MEMORY_FORMS})")
     scale = {"n": nodes, "c": procs, "": 1.0}[match[3].lower()]
-    total = float(match[1]) * _MEMORY_UNITS[(match[2] or "M").upper()] * scale
+    total = float(match[1]) * KIB_OF[(match[2] or "M").upper()] * scale
     return total if total > 0 else math.nan
 
 

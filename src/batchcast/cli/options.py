@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..table import Trace
-    from ..trace.open import Opening
+    from ..trace.read import Opening
 
 
 class Log(NamedTuple):
@@ -112,7 +112,7 @@ def workers_for(wanted: int | None, jobs: int) -> int:
 
 
 def take_log(given: dict[str, Any]) -> Log:
-    """Open the log that the options describe (by `trace.open`); removes its keys from `given`.
+    """Open the log that the options describe (by `trace.read.Opening`); removes its keys from `given`.
 
     Dropped records and notes are printed on stderr, unless the verb prints a JSON document, which contains them.
     """
@@ -140,7 +140,7 @@ def take_log(given: dict[str, Any]) -> Log:
 
 def opening_of(options: Mapping[str, Any]) -> Opening:
     """Return how to open a log; UsageError for options that contradict each other."""
-    from ..trace.open import Opening
+    from ..trace.read import Opening
     from ..trace.select import Selection
 
     names = {key: split_words(options[key]) for key in ("status", "partition", "queue", "user")}

@@ -85,13 +85,13 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
 
     from ..evaluation.replay import forecast_periods
     from ..metrics.schedule import ForecastTotals
-    from ..trace.parquet import Answers
+    from ..trace.parquet import answers_folder
 
     periods, folder = opened(given)
     totals = {spec: ForecastTotals() for spec in specs}
     with (
         progress(f"Forecasting {'run times' if kind == 'runtime' else 'waits'}", len(folder)) as tick,
-        Answers(given["in_periods"], ("predictor",)) as out,
+        answers_folder(given["in_periods"], ("predictor",)) as add,
     ):
         options = {"cancelled": given["cancelled"]} if kind == "wait" else {"seed": given["seed"]}
         for period, first, said in forecast_periods(
@@ -103,7 +103,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
                 bounds = {level: answers.quantiles[:, k] for k, level in enumerate(answers.levels)}
                 totals[spec].add(answers.points, actual, bounds)
                 columns = {"row": first + np.arange(len(period)), "job_id": period.job_id, "actual": actual}
-                out.add((spec,), {**columns, "point": answers.points,
+                add((spec,), {**columns, "point": answers.points,
                                   **{f"q{level:g}": bound for level, bound in bounds.items()}})  # fmt: skip
     rows = [{"predictor": spec, **totals[spec].figures()} for spec in specs]
     _print(kind, periods, folder, rows, {"predictor": list(specs), "protocol": protocol or "own"})
@@ -117,13 +117,13 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from ..predict.protocol import named
     from ..simulation.periods import simulate_periods
     from ..simulation.workload import left_out_words
-    from ..trace.parquet import Answers, summed_notes
+    from ..trace.parquet import answers_folder, summed_notes
 
     periods, folder = opened(given)
     default = options["default_request"] or folder.largest_request
     options = {**options, "default_request": default if default == default else None}
     rows, left_out, notes = [], Counter[str](), list[str]()
-    with Answers(given["in_periods"], ("policy", "predictor")) as out:
+    with answers_folder(given["in_periods"], ("policy", "predictor")) as add:
         for name, policy in plan.policies.items():
             for spec in plan.planners(policy):
                 totals, corrections = None, 0
@@ -136,7 +136,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                         corrections += part.corrections
                         left_out.update(part.left_out)
                         notes = summed_notes([*notes, *part.notes])
-                        out.add((name, spec), part.columns())
+                        add((name, spec), part.columns())
                         tick(done := done + len(part))
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")

@@ -362,7 +362,7 @@ def memory_target(trace: Trace) -> Target:
 
 def measured(trace: Trace) -> MemoryUse:
     """Return the memory that jobs requested and used; raises NoAnswer if no peak was measured."""
-    from ..formats.slurm.sacct_layout import COMMAND
+    from ..formats.slurm.sacct_lines import COMMAND
 
     use = memory_use(trace)
     if use.known:

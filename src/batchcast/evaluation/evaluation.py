@@ -259,7 +259,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from batchcast.trace.demo import demo_path
+    >>> from batchcast.trace.source import demo_path
     >>> from batchcast.trace.read import read_trace
     >>> log = read_trace(demo_path())
     >>> found = evaluate(log, predictor="last_2", policy={"sjf": Policy(order="sjf")})

@@ -13,8 +13,7 @@ from ..metrics.accuracy import relative_accuracy
 from ..metrics.curves import cdf_distance
 from ..metrics.measure import mean
 from ..table import Trace
-from ..trace.synth import Recipe, make_log
-from ..trace.synth.models import HEAD
+from ..trace.synth import HEAD, Recipe, make_log
 
 QUANTILES = (0.25, 0.5, 0.75, 0.95)
 COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_run_ratio")

@@ -19,8 +19,8 @@ from .. import plots
 from ..errors import UsageError
 from ..job import JobRequest
 from ..table import Trace
-from ..table.joined import joined
 from ..table.result import Picture, Result
+from ..table.trace import joined
 from .driver import Driver
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .record import EVENT, Columns, requests_of

@@ -12,7 +12,7 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import InputError, input_error
 from ..table import Nominal, Values
-from ..table.joined import join_ids
+from ..table.trace import join_ids
 
 
 class Problems:
@@ -276,6 +276,13 @@ def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
     """Return the columns in the order of `columns.COLUMNS`, with extra columns at the end."""
     known = {name: columns[name] for name in COLUMNS if name in columns}
     return known | {name: values for name, values in columns.items() if name not in known}
+
+
+def rows_of(
+    rows: Sequence[int], columns: Iterable[Sequence[str]], lines: Sequence[int]
+) -> tuple[list[Sequence[str]], list[int]]:
+    """Return some rows of columns of text, and the line numbers of these rows."""
+    return [[column[k] for k in rows] for column in columns], [lines[k] for k in rows]
 
 
 def rows_where(is_wanted: Callable[[str], bool], texts: Sequence[str]) -> list[int]:

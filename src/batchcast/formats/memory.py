@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..units import parse_memory
+from ..units import KIB_OF, parse_memory
 from .slurm.resources import parse_tres
 
 MOST_KIB = 1024.0**4
@@ -21,7 +21,6 @@ MOST_KIB = 1024.0**4
 STEP_FIELDS = ("JobID", "MaxRSS", "TRESUsageInMax", "TRESUsageInTot", "NTasks", "NNodes")
 """Fields that `sacct` (without -X) prints about steps; `AllocNodes` can replace `NNodes`."""
 _USAGE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)", re.IGNORECASE)
-_USAGE_UNITS = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
 _PER_GPU = re.compile(r"--mem-per-gpu[= ]\s*(\S+)")
 
 
@@ -120,7 +119,7 @@ def usage_kib(text: str) -> float:
     match = _USAGE.fullmatch(word)
     if match is None:
         raise UsageError(f"not a measured amount of memory: {text!r} (accepted: a number, then K, M, G, T, P or none)")
-    return float(match[1]) * _USAGE_UNITS[match[2].upper()]
+    return float(match[1]) * KIB_OF[match[2].upper()]
 
 
 def node_peak(row: Mapping[str, str]) -> float:
@@ -186,22 +185,15 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     >>> peak([{"MaxRSS": "0"}, {"MaxRSS": "1292K"}, {"MaxRSS": "-5K"}, {"MaxRSS": ""}])
     Peak(node_kib=1292.0, steps=3, zeros=1, bad=1)
     """
-    most, measured, zeros, bad = math.nan, 0, 0, 0
+    amounts = []
     for row in steps:
         try:
-            amount = node_peak(row)
+            amounts.append(node_peak(row))
         except UsageError:
-            amount = math.inf
-        if amount != amount:
-            continue
-        measured += 1
-        if amount > MOST_KIB:
-            bad += 1
-        elif amount == 0:
-            zeros += 1
-        else:
-            most = amount if not most >= amount else most
-    return Peak(most, measured, zeros, bad)
+            amounts.append(math.inf)
+    usable = [amount for amount in amounts if 0 < amount <= MOST_KIB]
+    zeros, bad = amounts.count(0), sum(amount > MOST_KIB for amount in amounts)
+    return Peak(max(usable, default=math.nan), len(usable) + zeros + bad, zeros, bad)
 
 
 def outgrew(step: Mapping[str, str]) -> bool:
@@ -235,12 +227,6 @@ def outgrew(step: Mapping[str, str]) -> bool:
         return peak([step]).node_kib > asked / max(_count(step.get("AllocNodes", "")), 1.0)
     except UsageError:
         return False
-
-
-def of_whole_job(node_kib: float, nodes: float) -> float:
-    """Return the KiB of a whole job: the peak of its busiest node times its nodes (an unknown number counts as
-    one)."""
-    return node_kib * (nodes if nodes > 0 else 1.0)
 
 
 def _tres_mem(text: str) -> float:

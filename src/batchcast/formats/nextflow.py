@@ -15,13 +15,13 @@ from typing import Any
 
 from ..errors import input_error
 from ..table import LogInfo, Trace
+from ..units import KIB_OF
 
 NEEDED = ("task_id", "submit")
 ONE_OF = ("process", "name")
 _LENGTH = re.compile(r"([\d.]+)\s*(ms|s|m|h|d)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"([\d.]+)\s*([KMGTP]?)i?B?", re.IGNORECASE)
-_KIB = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 _STATUS = {"COMPLETED": "completed", "FAILED": "failed", "ABORTED": "cancelled"}
 _KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # exit codes of tasks that can have run out of memory
 _NEAR = 0.9  # a killed task that used at least this share of its memory request counts as out of memory
@@ -187,5 +187,5 @@ def _kib(text: str) -> float:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"not an amount of memory: {text[:40]!r}")
-    amount = float(match[1]) * _KIB[match[2].upper()]
+    amount = float(match[1]) * KIB_OF[match[2].upper()]
     return amount if amount > 0 else math.nan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from ..columns import Column
 from ..units import parse_duration, parse_memory
@@ -30,8 +30,7 @@ transition, Slurm 22.05 shows a requeued job with times that belong to neither r
 
 Field = float | str | None
 """The value of one column of a job: a number (NaN means unknown) or a name (None means unknown)."""
-NOTHING: Mapping[str, Field] = {}
-NOT_GATHERED: Mapping[str, str] = {}
+NOTHING: Mapping[str, Any] = {}
 
 
 class Sighting(NamedTuple):
@@ -152,24 +151,18 @@ class Site(NamedTuple):
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
     clock_ahead_s: float = 0.0
-    gathers: Mapping[str, str] = NOT_GATHERED
-
-
-def measures_memory(site: Site) -> bool:
-    """Whether the site's accounting measures the memory of jobs.
-
-    Examples
-    --------
-    >>> site = Site("c", "24.11", 300.0, False, 8.0, True, {}, gathers={"Type": "jobacct_gather/linux"})
-    >>> measures_memory(site), measures_memory(site._replace(gathers={"Type": "jobacct_gather/none"}))
-    (True, False)
-    """
-    return gathers_memory(site.gathers)
+    gathers: Mapping[str, str] = NOTHING
 
 
 def gathers_memory(gathers: Mapping[str, str]) -> bool:
-    """Whether accounting settings measure memory. All plugins do, except `none`, which Slurm also prints as
-    (null)."""
+    """Whether accounting settings (`Site.gathers`) measure the memory of jobs. All plugins measure memory except
+    `none`, which Slurm also prints as (null).
+
+    Examples
+    --------
+    >>> gathers_memory({"Type": "jobacct_gather/linux"}), gathers_memory({"Type": "jobacct_gather/none"})
+    (True, False)
+    """
     return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")
 
 

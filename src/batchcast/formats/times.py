@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 
+from ..table import Nominal
 from .sighting import never_ran
 
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
+BAD_STAMP = f"not a valid time, read as unknown (accepted: {STAMP_FORMS})"
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
 """Epoch seconds: whole, with a fraction (pandas writes 1.0 for columns with gaps), or shortened (1.7e+09)."""
@@ -117,14 +119,14 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     ([3600.0, nan, 60.0, 0.0, nan], [4])
     """
     epoch, later = np.full(len(texts), np.nan), np.zeros(len(texts))
-    rows, bad = _plain_rows(texts)
+    has_usual_length = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)) == 19
+    rows, others = np.flatnonzero(has_usual_length).tolist(), np.flatnonzero(~has_usual_length).tolist()
     wall = _wall_seconds([texts[k] for k in rows])
     if wall is None:  # NumPy rejects the whole column if one date does not exist, so each text is parsed alone
-        rows, others = [], list(range(len(texts)))
+        others = list(range(len(texts)))
     else:
-        others = bad
         epoch[rows], later[rows] = clock.epoch(wall)
-    bad = []
+    bad: list[int] = []
     for k in others:
         value = _one(texts[k])
         if isinstance(value, float):
@@ -135,17 +137,6 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
             first_pass, delay = clock.epoch(np.array([(value - _EPOCH).total_seconds()]))
             epoch[k], later[k] = first_pass[0], delay[0]
     return epoch, later, bad
-
-
-def _plain_rows(texts: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Returns the rows whose text has the length of the usual form, and the other rows."""
-    if set(map(len, texts)) == {19}:
-        return list(range(len(texts))), []
-    plain: list[int] = []
-    others: list[int] = []
-    for k, text in enumerate(texts):
-        (plain if len(text) == 19 else others).append(k)
-    return plain, others
 
 
 def _wall_seconds(texts: list[str]) -> np.ndarray | None:
@@ -225,15 +216,13 @@ def no_stamps(count: int) -> Stamps:
     return np.full(count, np.nan), np.zeros(count)
 
 
-def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray) -> np.ndarray:
+def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
     """Find jobs that had not finished.
 
     Parameters
     ----------
     status
-        Codes of the job states, shape (n,).
-    words
-        The code of each job state.
+        The job states, shape (n,).
     end
         End times, shape (n,). NaN means unknown.
 
@@ -242,17 +231,11 @@ def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray) ->
     ndarray
         Booleans, shape (n,). A RESIZING record with an end describes a former size of a job, and counts as finished.
     """
-    return np.asarray(are(status, words, UNFINISHED) & ~(are(status, words, ("resizing",)) & ~np.isnan(end)))
+    return np.asarray(status.is_any(UNFINISHED) & ~(status.is_any(["resizing"]) & ~np.isnan(end)))
 
 
 def run_and_wait(
-    submit: np.ndarray,
-    start: Stamps | None,
-    end: Stamps,
-    elapsed: np.ndarray,
-    status: np.ndarray,
-    words: Mapping[str, int],
-    held: np.ndarray,
+    submit: np.ndarray, start: Stamps | None, end: Stamps | None, elapsed: np.ndarray, status: Nominal, held: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the run time and the wait of every job.
 
@@ -261,13 +244,11 @@ def run_and_wait(
     submit
         Submit times in seconds, shape (n,).
     start, end
-        Start and end times without zeros (`without_zeros`). `start` is None if the log has no start times.
+        Start and end times without zeros (`without_zeros`). `start` or `end` is None if the log lacks these times.
     elapsed
         Recorded run times in seconds, shape (n,). NaN means unknown.
     status
-        Codes of the job states, shape (n,); -1 means unknown.
-    words
-        The code of each job state.
+        The job states, shape (n,).
     held
         Whether the record shows that a job had resources, for each job, shape (n,).
 
@@ -283,14 +264,13 @@ def run_and_wait(
     resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
     no run time. If the log has no start times at all, the start is end - elapsed.
     """
-    begin, begin_later = start or no_stamps(len(submit))
-    stop, stop_later = end
-    length = np.where(np.isnan(elapsed), stop - begin, elapsed)
-    begin, stop = settle(submit, begin, begin_later, stop, stop_later, elapsed)
+    starts, ends = start or no_stamps(len(submit)), end or no_stamps(len(submit))
+    length = np.where(np.isnan(elapsed), ends[0] - starts[0], elapsed)
+    begin, stop = settle(submit, starts, ends, elapsed)
     if start is None:
         begin = stop - length
-    withdrawn, pending = (are(status, words, which) for which in (WITHDRAWN, ("pending",)))
-    goes_on = unfinished(status, words, stop)
+    withdrawn, pending = status.is_any(WITHDRAWN), status.is_any(["pending"])
+    goes_on = unfinished(status, stop)
     length = np.where(np.isnan(elapsed) & (begin < submit), np.nan, length)
     recorded = np.zeros(len(submit)) if start is None else begin  # a log without starts does not show who never ran
     never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
@@ -299,50 +279,16 @@ def run_and_wait(
     return run, wait
 
 
-def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np.ndarray:
-    """Find the rows whose code stands for one of several words.
-
-    Parameters
-    ----------
-    codes
-        Codes, shape (n,); -1 means unknown.
-    words
-        The code of each word.
-    which
-        The words.
-
-    Returns
-    -------
-    ndarray
-        Whether each code stands for one of the words, shape (n,).
-
-    Examples
-    --------
-    >>> are(np.array([0, -1, 1]), {"pending": 0, "failed": 1}, ["pending"]).tolist()
-    [True, False, False]
-    """
-    meant = np.zeros(len(words) + 1, dtype=bool)  # the null code -1 indexes the last element
-    meant[[words[word] for word in which if word in words]] = True
-    return np.asarray(meant[codes])
-
-
-def settle(
-    submit: np.ndarray,
-    start: np.ndarray,
-    start_later: np.ndarray,
-    end: np.ndarray,
-    end_later: np.ndarray,
-    elapsed: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def settle(submit: np.ndarray, starts: Stamps, ends: Stamps, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
     the submission.
 
     Parameters
     ----------
-    submit, start, end
-        Times in seconds, shape (n,).
-    start_later, end_later
-        Seconds between the first and the second pass of a repeated hour, shape (n,).
+    submit
+        Submit times in seconds, shape (n,).
+    starts, ends
+        Start and end times, with the seconds between the first and the second pass of a repeated hour.
     elapsed
         Recorded run times in seconds, shape (n,). NaN means unknown.
 
@@ -351,6 +297,7 @@ def settle(
     start, end : ndarray
         Seconds, shape (n,).
     """
+    (start, start_later), (end, end_later) = starts, ends
     if not (start_later.any() or end_later.any()):
         return start, end
     other_start = (start_later > 0) & (end - (start + start_later) == elapsed) & (end - start != elapsed)

@@ -23,7 +23,7 @@ from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
 from ..schedule.slurm.simulate import Lengths, Reorder, Seen, SlurmSchedule, simulate_slurm
 from ..table import Trace
-from ..table.memory import per_processor
+from ..table.memory import share_of
 from .clock import possible
 from .schedule import Schedule
 
@@ -289,7 +289,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     # a job that ran on more nodes than requested had requested a minimum number of nodes
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()
-    each = per_processor(trace, "req_mem_kib").tolist()
+    each = share_of(trace, "req_mem_kib", "processor").tolist()
     # Slurm refused a job with more processors than its nodes can have; if such a job ran, its nodes were a minimum
     at_once = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused = (at_once & (trace.procs(procs) > trace.number("req_nodes") * sizes.most_cpus)).tolist()

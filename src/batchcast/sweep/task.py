@@ -30,7 +30,7 @@ from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
 from ..simulation import Schedule
 from ..simulation.models import Pool
 from ..table import Trace
-from ..trace.open import Opening
+from ..trace.read import Opening
 from ..trace.select import Selection, select
 from ..version import __version__
 from .study import LogFile, Period, Study, setting

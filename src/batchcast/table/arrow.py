@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -175,13 +175,13 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
     pa, _ = arrow()
     table = _table(pa, table, name)
     _check_names(table.column_names, name)
-    note = _note((table.schema.metadata or {}).get(METADATA), name)
-    info = replace(note.info, source=name, format="arrow")
+    info, nominal, mixed = _note((table.schema.metadata or {}).get(METADATA), name)
+    info = replace(info, source=name, format="arrow")
     columns: dict[str, Values] = {}
     for column in table.column_names:
-        kind = _kind_of(column, column in note.nominal)
+        kind = _kind_of(column, column in nominal)
         try:
-            values = read_column(column, table[column], kind, column in note.mixed)
+            values = read_column(column, table[column], kind, column in mixed)
         except UsageError as error:
             raise input_error(name, f"column {error.message}") from None
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -229,24 +229,18 @@ def _check_names(names: Sequence[str], source: str) -> None:
         raise input_error(source, "has no column submit_time", value=shown, accepted=accepted)
 
 
-class _Note(NamedTuple):
-    """batchcast's metadata in a table: the log's provenance, and which columns contain names."""
-
-    info: LogInfo
-    nominal: frozenset[str]
-    mixed: frozenset[str]
-
-
-def _note(text: bytes | None, name: str) -> _Note:
-    """Returns batchcast's metadata of a table; empty if batchcast did not write the table."""
+def _note(text: bytes | None, name: str) -> tuple[LogInfo, Collection[str], Collection[str]]:
+    """Returns the log's provenance from batchcast's metadata of a table, the columns of names, and the columns that mix
+    whole numbers and texts; all are empty if batchcast did not write the table."""
     if text is None:
-        return _Note(LogInfo(), frozenset(), frozenset())
+        return LogInfo(), (), ()
     try:
         document = json.loads(text)
         version = int(document.get("version", VERSION))
         if version <= VERSION:
             info = info_from_json(document["info"]) if "info" in document else LogInfo()
-            return _Note(info, *(frozenset(map(str, document.get(kind, ()))) for kind in ("nominal", "mixed")))
+            nominal, mixed = (frozenset(map(str, document.get(kind, ()))) for kind in ("nominal", "mixed"))
+            return info, nominal, mixed
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         hint = "write the file again with batchcast"
         raise input_error(name, "batchcast's metadata in its schema is damaged", hint=hint) from None

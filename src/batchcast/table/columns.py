@@ -19,6 +19,7 @@ import numpy as np
 
 from ..columns import COLUMNS, DECLARED, SUMS
 from ..errors import UsageError
+from ..units import shortest
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,22 @@ class Nominal:
         code = {name: k for k, name in enumerate(ordered)}
         new = np.array([*(-1 if name is None else code[name] for name in names), -1], dtype=np.int32)
         return cls(new[codes], ordered)
+
+    @classmethod
+    def join(cls, parts: Sequence[Nominal]) -> Nominal:
+        """Join columns of names into one."""
+        first = parts[0].categories
+        same = all(part.categories is first for part in parts)
+        categories = first if same else sorted_names(name for part in parts for name in part.categories)
+        return cls(np.concatenate([part.coded(categories).codes for part in parts]), categories)
+
+    def coded(self, categories: tuple[int | str, ...]) -> Nominal:
+        """Return the same names with codes into the given categories, which must include all names."""
+        if self.categories is categories:
+            return self
+        new_code = {name: code for code, name in enumerate(categories)}
+        new = np.array([*(new_code[name] for name in self.categories), -1], dtype=np.int32)
+        return Nominal(new[self.codes], categories)
 
     def take(self, rows: np.ndarray) -> Nominal:
         """Return the column for a selection of rows; the categories do not change, so codes of both columns can be
@@ -300,13 +317,16 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
         return _ids(array)
     if declared is not None and declared.kind == "nominal":
         return Nominal.encode(array.tolist() if array.dtype.kind in "OUSb" else array)
-    if array.dtype.kind in "Mm" or (array.dtype.kind == "O" and _holds_time(array)):
-        return _seconds(name, array, unix_start)
+    if array.dtype.kind in "Mm":
+        return _seconds(array, unix_start)
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
-    if declared is not None:
-        return _numbers(name, array, unix_start)
-    return _own_kind(array)
+    is_time = array.dtype.kind == "O" and _holds_time(array)
+    if declared is None and not is_time:
+        return _own_kind(array)
+    return np.array(
+        [_number(name, row, v, unix_start, is_time) for row, v in enumerate(array.tolist(), 1)], dtype=float
+    )
 
 
 def _array(name: str, values: Any) -> np.ndarray:
@@ -345,13 +365,8 @@ def _ids(array: np.ndarray) -> np.ndarray:
         return array.astype(np.int64)
     if kind == "f" and ((array == np.floor(array)) & (np.abs(array) < _EXACT)).all():
         return array.astype(np.int64)
-    texts = [f"row{row}" if _is_missing(v) else _id_text(v) for row, v in enumerate(array.tolist(), 1)]
+    texts = [f"row{row}" if _is_missing(v) else shortest(v) for row, v in enumerate(array.tolist(), 1)]
     return np.array(texts, dtype=str)
-
-
-def _id_text(value: Any) -> str:
-    """Returns an id as text, without `.0` for whole numbers."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_missing(value: Any) -> bool:
@@ -365,10 +380,8 @@ def _holds_time(array: np.ndarray) -> bool:
     return isinstance(first, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64))
 
 
-def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Returns dates and durations as seconds."""
-    if array.dtype.kind == "O":
-        return np.array([_one_time(name, row, v, unix_start) for row, v in enumerate(array.tolist(), 1)])
+def _seconds(array: np.ndarray, unix_start: float) -> np.ndarray:
+    """Returns NumPy dates and durations as seconds."""
     missing = np.isnat(array)
     unit = "datetime64[us]" if array.dtype.kind == "M" else "timedelta64[us]"
     seconds: np.ndarray = array.astype(unit).astype(np.int64) / 1e6
@@ -376,39 +389,29 @@ def _seconds(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
     return seconds - unix_start if array.dtype.kind == "M" else seconds
 
 
-def _one_time(name: str, row: int, value: Any, unix_start: float) -> float:
-    """Returns one date or duration as seconds; NaN if it is missing."""
+def _number(name: str, row: int, value: Any, unix_start: float, is_time: bool) -> float:
+    """Returns one value of a column as a number, or as seconds if the column has dates or durations (`is_time`); NaN if
+    the value is missing. A column of instants can have dates as text."""
+    if not is_time:
+        try:
+            return float("nan") if _is_missing(value) or value == "" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            if name not in INSTANTS or not isinstance(value, str):
+                raise not_a_number(name, row, value) from None
+            with suppress(ValueError):
+                value = datetime.datetime.fromisoformat(value.strip())
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = value.astype("datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]").item()
     if _is_missing(value) or value != value:  # NaT, like NaN, does not equal itself
         return float("nan")
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if isinstance(value, datetime.date):
-        if not isinstance(value, datetime.datetime):
-            value = datetime.datetime(value.year, value.month, value.day)
-        zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        return float((zoned - _EPOCH).total_seconds()) - unix_start
-    raise not_a_number(name, row, value)
-
-
-def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Returns objects or texts as numbers, and dates as seconds; UsageError names the first value that is neither."""
-    values = np.empty(len(array))
-    for row, value in enumerate(array.tolist(), 1):
-        try:
-            values[row - 1] = np.nan if _is_missing(value) or value == "" else float(value)
-        except (TypeError, ValueError, OverflowError):
-            values[row - 1] = _dated(name, row, value, unix_start)
-    return values
-
-
-def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
-    """Returns the seconds of a date given as text, in a column of instants."""
-    if name in INSTANTS and isinstance(value, str):
-        with suppress(ValueError):
-            return _one_time(name, row, datetime.datetime.fromisoformat(value.strip()), unix_start)
-    raise not_a_number(name, row, value)
+    if not isinstance(value, datetime.date):
+        raise not_a_number(name, row, value)
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+    return float((zoned - _EPOCH).total_seconds()) - unix_start
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:
@@ -491,7 +494,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     if isinstance(submit, np.ndarray) and not np.isfinite(submit).all():
         rows = np.flatnonzero(np.isfinite(submit))
         info = info.with_dropped(NO_SUBMIT, len(submit) - len(rows))
-        results = {name: _taken(values, rows) for name, values in results.items()}
+        results = {name: values.take(rows) for name, values in results.items()}
     return results, info
 
 
@@ -514,13 +517,10 @@ def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
     """
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
-    before = submit[:-1], major[:-1], minor[:-1]
-    after = submit[1:], major[1:], minor[1:]
-    later = before[0] < after[0]
-    same = before[0] == after[0]
-    later |= same & (before[1] < after[1])
-    later |= same & (before[1] == after[1]) & (before[2] <= after[2])
-    if later.all():
+    is_sorted = np.ones(max(len(submit) - 1, 0), dtype=bool)
+    for key in (minor, major, submit):
+        is_sorted = (key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & is_sorted)
+    if is_sorted.all():
         return np.arange(len(submit))
     return np.lexsort((np.arange(len(submit)), minor, major, submit))
 
@@ -537,12 +537,7 @@ def in_log_order(columns: dict[str, Values]) -> tuple[dict[str, Values], bool]:
     order = log_order(columns["submit_time"], columns["job_id"])
     if bool((order[1:] > order[:-1]).all()):
         return columns, True
-    return {name: _taken(columns.pop(name), order) for name in list(columns)}, False
-
-
-def _taken(values: Values, rows: np.ndarray) -> Values:
-    """Returns the given rows of a column."""
-    return values.take(rows) if isinstance(values, Nominal) else values[rows]
+    return {name: columns.pop(name).take(order) for name in list(columns)}, False
 
 
 def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -86,7 +86,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     ('node', [2048.0, 1024.0], [500.0, nan], 1)
     """
     per = _unit(trace)
-    asked, used = _shared(trace, "req_mem_kib", per), _shared(trace, "used_mem_kib", per)
+    asked, used = share_of(trace, "req_mem_kib", per), share_of(trace, "used_mem_kib", per)
     zeros = int((used == 0).sum())
     asked, used = np.where(asked > 0, asked, np.nan), np.where(used > 0, used, np.nan)
     both = ~np.isnan(asked) & ~np.isnan(used)
@@ -98,8 +98,8 @@ def memory_use(trace: Trace) -> MemoryUse:
     return MemoryUse(per, asked, used, ended, copied, zeros)
 
 
-def share_of(trace: Trace, name: str) -> np.ndarray:
-    """Convert one memory column to the unit that `memory_use` would choose.
+def share_of(trace: Trace, name: str, per: str = "") -> np.ndarray:
+    """Convert one memory column to a unit.
 
     Parameters
     ----------
@@ -107,31 +107,22 @@ def share_of(trace: Trace, name: str) -> np.ndarray:
         The log.
     name
         Name of the memory column, `req_mem_kib` or `used_mem_kib`.
+    per
+        `node`, `processor` (as SWF stores memory) or `job`. Default: the unit that `memory_use` would choose.
 
     Returns
     -------
     ndarray
-        KiB per node, per processor or per job, shape (n,).
+        KiB per node, per processor or per job, shape (n,). NaN if the number of nodes or processors is unknown.
     """
-    return _shared(trace, name, _unit(trace))
-
-
-def per_processor(trace: Trace, name: str) -> np.ndarray:
-    """Convert one memory column to KiB per processor, as SWF stores it.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    name
-        Name of the memory column, `req_mem_kib` or `used_mem_kib`.
-
-    Returns
-    -------
-    ndarray
-        Memory in KiB per processor, shape (n,). NaN if the processor count is unknown.
-    """
-    return _shared(trace, name, "processor")
+    per = per or _unit(trace)
+    rule = "req" if name == "req_mem_kib" else "alloc"
+    values = trace.number(name)
+    if per == trace.info.memory_per:
+        return values
+    with np.errstate(over="ignore"):  # an overflow to infinity exceeds any plausible amount and needs no warning
+        whole = values * trace.procs(rule) if trace.info.memory_per == "processor" else values
+        return np.asarray(whole / units_of(trace, per, rule))
 
 
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
@@ -165,14 +156,3 @@ def _unit(trace: Trace) -> str:
         if np.mean(~np.isnan(units_of(trace, per))[amounts]) >= MOSTLY:
             return per
     return trace.info.memory_per
-
-
-def _shared(trace: Trace, name: str, per: str) -> np.ndarray:
-    """Returns a memory column in a given unit, shape (n,)."""
-    rule = "req" if name == "req_mem_kib" else "alloc"
-    values = trace.number(name)
-    if per == trace.info.memory_per:
-        return values
-    with np.errstate(over="ignore"):  # an overflow to infinity exceeds any plausible amount and needs no warning
-        whole = values * trace.procs(rule) if trace.info.memory_per == "processor" else values
-        return np.asarray(whole / units_of(trace, per, rule))

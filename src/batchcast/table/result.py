@@ -21,66 +21,6 @@ from ..errors import UsageError, check_word, how_to_install
 from .columns import LogInfo, Nominal
 
 
-def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
-    """Build a pandas DataFrame, with names as categoricals.
-
-    Parameters
-    ----------
-    columns
-        The frame's columns, by name.
-    attrs
-        Metadata that is stored in the frame's `attrs`.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    UsageError
-        If pandas is not installed. The error message has the install command.
-
-    Examples
-    --------
-    >>> data_frame({"user_id": Nominal.encode(["ada", None]), "run_time": [5.0, 6.0]}).shape
-    (2, 2)
-    """
-    pandas = _needed("pandas", "pandas is needed for data frames", "notebook")
-    plain = dict(columns)
-    for name, values in columns.items():
-        if isinstance(values, Nominal):
-            plain[name] = pandas.Categorical.from_codes(values.codes, list(values.categories))
-    frame = pandas.DataFrame(plain)
-    frame.attrs.update(attrs or {})
-    return frame
-
-
-def polars_frame(columns: Mapping[str, Any]) -> Any:
-    """Build a polars DataFrame, with null for unknown values.
-
-    Parameters
-    ----------
-    columns
-        The frame's columns, by name.
-
-    Returns
-    -------
-    polars.DataFrame
-
-    Raises
-    ------
-    UsageError
-        If polars is not installed. The error message has the install command.
-
-    Examples
-    --------
-    >>> polars_frame({"user_id": Nominal.encode(["ada", None]), "run_time": np.array([5.0, np.nan])}).rows()
-    [('ada', 5.0), (None, None)]
-    """
-    polars = _needed("polars", "polars is needed for its data frames", "notebook")
-    return polars.DataFrame(_plain(columns), nan_to_null=True, infer_schema_length=None)
-
-
 def _plain(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the columns as arrays or as lists of one type."""
     return {name: values if isinstance(values, np.ndarray) else _one_kind(values) for name, values in columns.items()}
@@ -374,7 +314,14 @@ class Result:
         UsageError
             If pandas (the extra `notebook`) is not installed.
         """
-        return data_frame(self.columns(), self._attrs())
+        pandas = _needed("pandas", "pandas is needed for data frames", "notebook")
+        plain = dict(self.columns())
+        for name, values in plain.items():
+            if isinstance(values, Nominal):
+                plain[name] = pandas.Categorical.from_codes(values.codes, list(values.categories))
+        frame = pandas.DataFrame(plain)
+        frame.attrs.update(self._attrs())
+        return frame
 
     def to_polars(self) -> Any:
         """Return a polars DataFrame of `columns()`, with null for unknown values.
@@ -384,7 +331,8 @@ class Result:
         UsageError
             If polars (the extra `notebook`) is not installed.
         """
-        return polars_frame(self.columns())
+        polars = _needed("polars", "polars is needed for its data frames", "notebook")
+        return polars.DataFrame(_plain(self.columns()), nan_to_null=True, infer_schema_length=None)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """Return the Arrow C stream of `columns()`, through which polars, duckdb and pyarrow read a result."""

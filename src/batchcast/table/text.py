@@ -55,11 +55,11 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
     width = -2
     for name in wanted:
         cells = [name, *_cells(name, columns, rows)]
-        width += 2 + max(map(len, cells))
+        widest = max(map(len, cells))
+        width += 2 + widest
         if shown and width > WIDTH:
             break
         is_text = all(isinstance(value, str) or value is None for value in list(columns[name])[:rows])
-        widest = max(map(len, cells))
         shown.append([text.ljust(widest) if is_text else text.rjust(widest) for text in cells])
     lines = [caption, *("  ".join(line).rstrip() for line in zip(*shown))]
     beyond = [f"{total - rows:,} more rows"] if total > rows else []

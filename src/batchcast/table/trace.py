@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -77,7 +77,7 @@ class Trace(Result):
         self._length = lengths.pop() if lengths else 0
         self.info = info or LogInfo()
         order = None if is_sorted else log_order(columns["submit_time"], columns["job_id"])
-        self._columns = {name: _rows(values, order) for name, values in columns.items()}
+        self._columns = {n: _frozen(v if order is None else v.take(order)) for n, v in columns.items()}
 
     @classmethod
     def from_arrays(cls, columns: Any, info: LogInfo | None = None, *, procs_total: float | None = None) -> Trace:
@@ -119,7 +119,11 @@ class Trace(Result):
             info = info.with_note("no column submit_time: all jobs are submitted at 0 s")
         length = len(next(iter(given.values()))) if given else 0
         ids, submits = np.arange(1, length + 1, dtype=np.int64), np.zeros(length)
-        return cls(*_checked({"job_id": ids, "submit_time": submits, **given}, info))
+        whole = {"job_id": ids, "submit_time": submits, **given}
+        if len({len(values) for values in whole.values()}) > 1:
+            lengths = ", ".join(f"{name} {len(values)}" for name, values in whole.items())
+            raise UsageError(f"columns differ in length: {lengths}")
+        return cls(*sound(whole, info))
 
     def __len__(self) -> int:
         return self._length
@@ -399,7 +403,7 @@ class Trace(Result):
         rows = np.asarray(rows)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
-        return Trace({n: _rows(v, rows) for n, v in self._columns.items()}, info or self.info, is_sorted=True)
+        return Trace({n: v.take(rows) for n, v in self._columns.items()}, info or self.info, is_sorted=True)
 
     def with_columns(self, columns: Mapping[str, Values], info: LogInfo | None = None) -> Trace:
         """Return a trace with added or replaced columns.
@@ -520,19 +524,9 @@ class Trace(Result):
         return values.decode() if isinstance(values, Nominal) else values.tolist()
 
 
-def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
-    """Returns the columns after impossible values were replaced by unknown (`sound`); UsageError if lengths differ."""
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise UsageError(f"columns differ in length: {', '.join(f'{n} {length}' for n, length in lengths.items())}")
-    return sound(columns, info)
-
-
-def _rows(values: Values, rows: np.ndarray | None) -> Values:
-    """Returns the given rows of a column as a read-only column; all rows if `rows` is None."""
-    if isinstance(values, Nominal):
-        return Nominal(frozen(values.codes), values.categories) if rows is None else values.take(rows)
-    return frozen(values if rows is None else values[rows])
+def _frozen(values: Values) -> Values:
+    """Returns a column as a read-only column."""
+    return Nominal(frozen(values.codes), values.categories) if isinstance(values, Nominal) else frozen(values)
 
 
 def check_log(trace: Trace) -> Trace:
@@ -562,3 +556,116 @@ def check_log(trace: Trace) -> Trace:
     if not len(trace):
         raise InputError(f"{trace.info.source}: no job is left", hint="select more jobs")
     return trace
+
+
+Names = tuple[int | str, ...]
+
+
+def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
+    """Join traces into one, with all rows in log order.
+
+    Parameters
+    ----------
+    pieces
+        The traces. If some of the traces lack a column, the column's values are unknown for the rows of these traces.
+    info
+        The provenance of the result. Default: the provenance of the first piece.
+
+    Returns
+    -------
+    Trace
+        A trace equal to the result of reading all pieces as one log.
+
+    Notes
+    -----
+    The categories of a nominal column are the names in all pieces. Rows with the same submit time and id keep the order
+    of the pieces. Costs O(rows), or O(rows log rows) if the pieces overlap.
+
+    Examples
+    --------
+    >>> early = Trace.from_arrays({"submit_time": [0.0], "user_id": ["eve"]})
+    >>> late = Trace.from_arrays({"job_id": [2], "submit_time": [5.0], "user_id": ["ada"], "run_time": [9.0]})
+    >>> both = joined([early, late])
+    >>> both["user_id"].tolist(), both.nominal("user_id").codes.tolist(), both.run_time.tolist()
+    (['eve', 'ada'], [1, 0], [nan, 9.0])
+    """
+    if len(pieces) == 1:
+        return pieces[0] if info is None else pieces[0].with_info(info)
+    columns: dict[str, Values] = {}
+    for name in dict.fromkeys(name for piece in pieces for name in piece.names):
+        if any(name in piece.names and isinstance(piece.column(name), Nominal) for piece in pieces):
+            columns[name] = Nominal.join([_nominal(piece, name) for piece in pieces])
+        elif name == "job_id":
+            columns[name] = join_ids([piece.job_id for piece in pieces])
+        else:
+            columns[name] = np.concatenate([_numbers(piece, name) for piece in pieces])
+    return Trace(columns, info or pieces[0].info)
+
+
+def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
+    """Recode the names of some columns with given categories.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    categories
+        The categories of each column, by column name. The categories must include all names that occur in the column.
+
+    Returns
+    -------
+    Trace
+
+    Examples
+    --------
+    >>> piece = Trace.from_arrays({"submit_time": [0.0, 1.0], "user_id": ["eve", None]})
+    >>> with_categories(piece, {"user_id": ("ada", "eve")}).nominal("user_id").codes.tolist()
+    [1, -1]
+    """
+    present = {name: names for name, names in categories.items() if name in trace.names}
+    changed = {name: _nominal(trace, name).coded(names) for name, names in present.items()}
+    return trace.with_columns(changed) if changed else trace
+
+
+def summed_notes(notes: Iterable[str]) -> list[str]:
+    """Add up notes that differ only in the number at their beginning, and remove repeated notes.
+
+    Parameters
+    ----------
+    notes
+        Notes about the pieces of one log.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
+    ['3 lines left out: x (first: line 3)', 'odd']
+    """
+    counts: dict[str, tuple[int, str]] = {}
+    for note in notes:
+        number, _, rest = note.partition(" ")
+        kind = rest.partition(" (first: ")[0] if number.isdecimal() else note
+        count, first = counts.get(kind, (0, rest))
+        counts[kind] = (count + int(number), first) if number.isdecimal() else (-1, note)
+    return [text if count < 0 else f"{count} {text}" for count, text in counts.values()]
+
+
+def _numbers(piece: Trace, name: str) -> np.ndarray:
+    """Returns a column of numbers, all NaN if the piece does not have the column."""
+    return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)
+
+
+def _nominal(piece: Trace, name: str) -> Nominal:
+    """Returns a column as names; numbers become names if another piece has texts in this column."""
+    if name in piece.names and not isinstance(values := piece.column(name), Nominal):
+        return Nominal.encode(values)
+    return piece.nominal(name) if name in piece.names else Nominal(np.full(len(piece), -1, dtype=np.int32), ())
+
+
+def join_ids(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Join pieces of job ids: whole numbers if every piece has whole numbers, else text."""
+    are_whole = all(part.dtype.kind in "iu" for part in parts)
+    return np.concatenate(parts if are_whole else [part.astype(str) for part in parts])

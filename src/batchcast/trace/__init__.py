@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from .clean import clean
 from .read import read_trace
 from .select import Selection, select, selection_mask
+from .source import demo_path
 
 if TYPE_CHECKING:
-    from .demo import demo_path
     from .parquet import read_parquet, write_parquet
     from .write import write_trace
 
 __all__ = ["Selection", "clean", "demo_path", "read_parquet", "read_trace", "select", "selection_mask", "write_parquet"]
 __all__ += ["write_trace"]
 
-_LATER = {"demo_path": ".demo", "read_parquet": ".parquet", "write_parquet": ".parquet", "write_trace": ".write"}
+_LATER = {"read_parquet": ".parquet", "write_parquet": ".parquet", "write_trace": ".write"}
 """Names that are imported on first use, because most programs do not need them, with their modules."""
 
 

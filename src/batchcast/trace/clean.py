@@ -6,20 +6,19 @@ Rules are applied only if the user names them, and each rule counts the records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..columns import COLUMNS
-from ..errors import NoAnswer, UsageError, input_error
+from ..errors import NoAnswer, UsageError, input_error, worded
 from ..events.machine_size import peak_procs
 from ..events.recorded import irregular, outcome
 from ..table import Nominal, Trace, Values
 from ..table.columns import is_known
 from ..table.memory import memory_use, share_of
-from .repeats import last_of_each_number
 
 Masks = Mapping[str, np.ndarray]
 
@@ -152,15 +151,13 @@ def _cut_to_reference(trace: Trace) -> Trace:
 
 
 CENTURY = 100 * 365.25 * 86400.0  # in seconds; no job ran or waited this long, and no log covers such a time
-MOST_PROCS = 1e9
-MOST_REQUEST = 3 * 365.25 * 86400.0  # seconds; longer limits in logs (INT_MAX seconds, 23 years) are mistakes
-MOST_MEMORY = 1024.0**4  # KiB per node, or per processor if the log has no node counts
 _LIMITS = {
+    "req_time": (3 * 365.25 * 86400.0, "more than 3 years"),  # longer limits in logs (INT_MAX, 23 years) are mistakes
     "s": (CENTURY, "more than 100 years"),
-    "processors": (MOST_PROCS, "more than 1e9 processors"),
-    "KiB": (MOST_MEMORY, "more than a pebibyte a node or processor"),
+    "processors": (1e9, "more than 1e9 processors"),
+    "KiB": (1024.0**4, "more than a pebibyte a node or processor"),  # per processor if the log has no node counts
 }
-_OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
+"""The largest plausible value of a column, by the column's name or unit, and words for larger values."""
 
 
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
@@ -197,7 +194,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
         column = COLUMNS.get(name)
         if column is None or column.unit not in _LIMITS or name in ("submit_time", "eligible_time"):
             continue
-        limit, words = _OWN_LIMITS.get(name, _LIMITS[column.unit])
+        limit, words = _LIMITS.get(name, _LIMITS[column.unit])
         values = trace.number(name)
         beyond = (share_of(trace, name) if column.unit == "KiB" else values) > limit
         if not beyond.any():
@@ -393,7 +390,7 @@ def _median(values: np.ndarray) -> float:
 
 def distinct(values: Values) -> int:
     """Return the number of distinct known values of a column, without np.unique for the reason in `_median`."""
-    ordered = np.sort((values.codes if isinstance(values, Nominal) else values)[is_known(values)])
+    ordered = np.sort(_plain(values)[is_known(values)])
     return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(ordered) else 0
 
 
@@ -402,3 +399,187 @@ def _mean(values: np.ndarray | Iterable[float]) -> float:
     array = np.asarray(values, dtype=float)
     known = array[~np.isnan(array)]
     return float(known.mean()) if len(known) else float("nan")
+
+
+IDENTICAL = "identical to another record"
+OUTDATED = "an earlier state of a job that has a later record"
+SHARED_NUMBERS = 0.01
+"""If a larger share of the records differs from another record with the same number and submit time, a job number does
+not identify one job."""
+MOST_ALIKE = 64
+"""Largest number of records with the same number and submit time that are compared."""
+
+
+def without_repeats(trace: Trace) -> Trace:
+    """Keep one record of each job that is recorded several times. Dropped records are counted and noted.
+
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    Trace
+
+    Notes
+    -----
+    Records describe the same job if they have the same cluster, job number and submit time, and one of two conditions
+    is met:
+
+    - All other values that both records have are equal. The first record stays, and receives the values that only the
+      second record has. Or
+    - one of them was written before the job had finished (pending, running, ...), and their start times do not
+      contradict each other. The finished record stays; of two unfinished records, the record with a start time stays;
+      if no record or every record has one, the later record stays.
+
+    Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
+    20) differ from another record with the same job number and submit time, the number does not identify one job, as in
+    tables that give the number of an array to each of its tasks. If the job number does not identify one job, no record
+    is dropped. O(jobs).
+
+    Examples
+    --------
+    >>> columns = {"job_id": [7, 7, 8], "submit_time": [0.0, 0.0, 5.0], "run_time": [None, 60.0, 9.0],
+    ...            "status": ["running", "completed", "completed"]}
+    >>> once = without_repeats(Trace.from_arrays(columns))
+    >>> once.job_id.tolist(), once.run_time.tolist(), dict(once.info.dropped)
+    ([7, 8], [60.0, 9.0], {'an earlier state of a job that has a later record': 1})
+    """
+    submit, ids = trace.submit_time, trace.job_id
+    begins = np.ones(len(trace), bool)
+    begins[1:] = (submit[1:] != submit[:-1]) | (ids[1:] != ids[:-1])
+    if begins.all():
+        return _with_count(trace)
+    gone, outdated, pairs, unlike = _compare(trace, np.cumsum(begins))
+    if unlike > max(SHARED_NUMBERS * len(trace), 20):
+        return _with_count(trace)
+    info, identical = trace.info, gone & ~outdated
+    for rule, count in ((IDENTICAL, int(identical.sum())), (OUTDATED, int(outdated.sum()))):
+        info = info.with_dropped(rule, count) if count else info
+    return _with_count(trace.with_columns(_filled(trace, pairs, identical), info).take(~gone) if gone.any() else trace)
+
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+"""Row numbers of kept records, and of the dropped records that are identical to them."""
+
+
+def _compare(trace: Trace, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, Pairs, int]:
+    """Compares the records of each group, which are next to each other. Returns which records to drop, which of them
+    are outdated, the pairs of identical records, and how many records differ.
+    """
+    from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
+
+    unfinished, started = trace.nominal("status").is_any(UNFINISHED), ~np.isnan(trace.wait_time)
+    gone, outdated = np.zeros(len(group), bool), np.zeros(len(group), bool)
+    pairs: Pairs = []
+    unlike = 0
+    for lag in range(1, MOST_ALIKE):
+        first = np.flatnonzero(group[:-lag] == group[lag:])
+        if not len(first):
+            break
+        first = first[~gone[first] & ~gone[first + lag]]
+        second = first + lag
+        same_run = _agree(trace, first, second, {"cluster", "wait_time"})
+        early, late = unfinished[first], unfinished[second]
+        finished = ~early & ~late
+        equal = finished & _agree(trace, first, second, set(trace.names))
+        unlike += int((finished & ~equal).sum())
+        second_goes = same_run & late & (~early | (started[first] & ~started[second]))
+        first_goes = same_run & early & ~second_goes
+        outdated[first[first_goes]] = outdated[second[second_goes]] = True
+        gone |= outdated
+        gone[second[equal]] = True
+        pairs.append((first[equal], second[equal]))
+    return gone, outdated, pairs, unlike
+
+
+def _filled(trace: Trace, pairs: Pairs, gone: np.ndarray) -> dict[str, Values]:
+    """Returns the columns in which a kept record receives values that only the dropped identical record has."""
+    changed: dict[str, Values] = {}
+    for name in set(trace.names) - {"job_id", "submit_time"}:
+        values = trace.column(name)
+        plain = _plain(values).copy()
+        for first, second in reversed(pairs) if plain.dtype.kind in "fi" else ():
+            empty = _unknown(plain[first]) & ~_unknown(plain[second]) & gone[second]
+            plain[first[empty]] = plain[second[empty]]
+        changed[name] = Nominal(plain, values.categories) if isinstance(values, Nominal) else plain
+    return changed
+
+
+def _agree(trace: Trace, first: np.ndarray, second: np.ndarray, names: Set[str]) -> np.ndarray:
+    """Whether the records of each pair have equal values in the given columns; unknown values are not compared."""
+    agree = np.ones(len(first), bool)
+    for name in names & set(trace.names) - {"job_id", "submit_time"}:
+        plain = _plain(trace.column(name))
+        a, b = plain[first], plain[second]
+        agree &= (a == b) | (_unknown(a) | _unknown(b) if plain.dtype.kind in "fi" else False)
+    return agree
+
+
+def _plain(values: Values) -> np.ndarray:
+    """Returns the codes of a column of names, or the numbers of a column of numbers."""
+    return values.codes if isinstance(values, Nominal) else values
+
+
+def _unknown(values: np.ndarray) -> np.ndarray:
+    """Whether each value is NaN, or the code for null."""
+    return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0)
+
+
+def _with_count(trace: Trace) -> Trace:
+    """Returns the log with a note about records that share a job number within a cluster."""
+    count = int((~last_of_each_number(trace)).sum())
+    note = (f"{count} records repeat the job number of an earlier record (a requeued job, or a reused number):"
+            " all are kept; --clean duplicates keeps the last record of each number")  # fmt: skip
+    return _with_new_note(trace, note) if count else trace
+
+
+def _with_new_note(trace: Trace, note: str) -> Trace:
+    """Returns the log with one more note, unless the log has this note already."""
+    text = worded(note)
+    return trace if text in trace.info.notes else trace.with_info(trace.info.with_note(text))
+
+
+def last_of_each_number(trace: Trace) -> np.ndarray:
+    """Find the last record of each job number in its cluster.
+
+    Parameters
+    ----------
+    trace
+        The log.
+
+    Returns
+    -------
+    ndarray
+        Whether each record is the last with its number, booleans in log order, shape (n,).
+
+    Examples
+    --------
+    >>> log = {"job_id": [1, 1, 1], "submit_time": [0.0, 1.0, 2.0], "cluster": ["alpha", "beta", "alpha"]}
+    >>> last_of_each_number(Trace.from_arrays(log)).tolist()
+    [False, True, True]
+    """
+    ids = trace.job_id
+    cluster = trace.nominal("cluster").codes
+    several = cluster.size and bool((cluster != cluster[0]).any())
+    if len(ids) < 2 or (not several and bool((ids[1:] > ids[:-1]).all())):
+        return np.ones(len(ids), bool)
+    _, number = np.unique(ids, return_inverse=True)
+    key = number * (int(cluster.max()) + 2) + cluster + 1 if several else number
+    _, last = np.unique(key[::-1], return_index=True)
+    stays = np.zeros(len(ids), bool)
+    stays[len(ids) - 1 - last] = True
+    return stays
+
+
+def note_clusters(trace: Trace) -> Trace:
+    """Add a note with the names and job counts of the clusters, if the log has jobs of several."""
+    cluster = trace.nominal("cluster")
+    counts = np.bincount(cluster.codes[cluster.codes >= 0], minlength=len(cluster.categories))
+    jobs = sorted((-int(count), str(name)) for name, count in zip(cluster.categories, counts) if count)
+    if len(jobs) < 2:
+        return trace
+    each = ", ".join(f"{name} {-count:,}" for count, name in jobs[:10]) + (", ..." if len(jobs) > 10 else "")
+    note = f"the log has jobs of {len(jobs)} clusters ({each}), read as one machine: --cluster NAME chooses one"
+    return _with_new_note(trace, note)

@@ -3,8 +3,8 @@
 
 A folder is written as a stream, and can be read as a whole or period by period. The jobs are in files such as
 `FOLDER/month=2026-01/part-000.parquet`. `FOLDER/_log.json` has the provenance, the order of the files, and the names of
-every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the predictions for
-all jobs as a folder too.
+every dictionary-coded column. Any program that reads Parquet can read the jobs. `answers_folder` writes the predictions
+for all jobs as a folder too.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta, tzinfo
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -27,9 +27,9 @@ from ..ceilings import Ceilings, open_regular
 from ..errors import UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
-from ..table.columns import sorted_names
-from ..table.joined import Names, joined, summed_notes, with_categories
-from ..units import format_duration
+from ..table.columns import SORTED, sorted_names
+from ..table.trace import Names, joined, summed_notes, with_categories
+from ..units import format_duration, shortest
 from .whole_file import beside, file_errors, whole_file
 
 
@@ -117,14 +117,17 @@ def _text(value: Any) -> str:
         return format_duration(value.total_seconds())
     if isinstance(value, date):
         return value.isoformat()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return shortest(value)
 
 
-class Answers:
+@contextmanager
+def answers_folder(path: str | Path, keys: Sequence[str]) -> Iterator[Callable[..., None]]:
     """A context manager that writes tables to a folder in Hive's layout, for example to
     `OUT/predictor=last_2/part-000.parquet`.
 
-    The folder appears under its name when the block ends without an error; otherwise it is removed.
+    The folder appears under its name when the block ends without an error; otherwise it is removed. The value of the
+    context is a function that writes columns to a new file in the subfolder `KEY=NAME/...`. Its arguments are one name
+    for each of the folder's keys, and the columns by name.
 
     Parameters
     ----------
@@ -138,37 +141,24 @@ class Answers:
     UsageError
         If the path exists already.
     """
+    place, parts = Path(path), Counter[str]()
+    if place.exists():
+        raise UsageError(f"{place}: exists already", hint="name a folder that does not exist")
+    pa, pq = arrow()
+    with beside(place) as under:
+        with file_errors(place, "cannot be written"):
+            under.mkdir(parents=True)
 
-    def __init__(self, path: str | Path, keys: Sequence[str]) -> None:
-        self.place = Path(path)
-        self.keys = keys
-        self.parts: Counter[str] = Counter()
-        self._open = ExitStack()
-        if self.place.exists():
-            raise UsageError(f"{self.place}: exists already", hint="name a folder that does not exist")
+        def add(names: Sequence[str], columns: Mapping[str, Any]) -> None:
+            name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(keys, names))
+            with file_errors(place, "cannot be written"):
+                (under / name).mkdir(parents=True, exist_ok=True)
+                file = under / name / f"part-{parts[name]:05d}.parquet"
+                pq.write_table(pa.table(dict(columns)), file, compression="zstd")
+            parts[name] += 1
 
-    def __enter__(self) -> Self:
-        arrow()
-        self.under = self._open.enter_context(beside(self.place))
-        with file_errors(self.place, "cannot be written"):
-            self.under.mkdir(parents=True)
-        return self
-
-    def add(self, names: Sequence[str], columns: Mapping[str, Any]) -> None:
-        """Write columns to a new file in the subfolder `KEY=NAME/...`, with one of `names` for each of the folder's
-        keys."""
-        pa, pq = arrow()
-        name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(self.keys, names))
-        with file_errors(self.place, "cannot be written"):
-            (self.under / name).mkdir(parents=True, exist_ok=True)
-            file = self.under / name / f"part-{self.parts[name]:05d}.parquet"
-            pq.write_table(pa.table(dict(columns)), file, compression="zstd")
-        self.parts[name] += 1
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._open:
-            if kind is None:
-                self.under.rename(self.place)
+        yield add
+        under.rename(place)
 
 
 ABOUT = "_log.json"
@@ -306,8 +296,7 @@ class _Writer:
         late = [month for month, parts in self.parts.items() if any(a.last >= b.first for a, b in pairwise(parts))]
         for month in late:
             self.sort(month)
-        sorted_note = "the records were not in order of submit time and job number: sorted"
-        notes += [sorted_note] if late and sorted_note not in notes else []
+        notes += [SORTED] if late and SORTED not in notes else []
         parts = sorted((part for month in self.parts.values() for part in month), key=lambda part: part.first)
         return {
             "version": VERSION,

@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a log: open the file, recognise its format by content, parse it, and record its provenance."""
+"""Read a log: open the file, recognise its format by content, parse it, and record its provenance.
+
+`Opening` reads, cleans and selects a log in the way that all commands and studies share.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..ceilings import Ceilings
-from ..errors import UsageError, input_error, worded
+from ..errors import InputError, NoAnswer, UsageError, input_error, worded
+from ..events.machine_size import peak_procs
 from ..formats import FORMATS
 from ..formats.chunks import unix_text
 from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
-from .clean import without_absurd
-from .repeats import note_clusters, without_repeats
+from ..table.columns import INSTANTS
+from ..table.trace import joined, summed_notes
+from .clean import clean, note_clusters, without_absurd, without_repeats
 from .select import Selection, select, zone
-from .source import A_MAP, FORMS, STDIN, Source, fitting_map, map_of, ready_maps
+from .source import A_MAP, FORMS, STDIN, Source, map_of, ready_maps
 
 if TYPE_CHECKING:
     from .parquet import LogFolder
 
 PIECE = 500_000
+PEAK = "peak"
+"""The value of `procs_total` for the largest number of processors that were in use at once."""
 _GLANCE = 1 << 13
 
 
@@ -66,7 +77,7 @@ def read_trace(
         Clusters whose jobs are kept, by name, if the log has a cluster for each job.
     keep_repeats
         Whether to keep all records of a job. If false, one record is kept of a job that was recorded several times, for
-        example in two dumps with overlapping days; `batchcast.trace.repeats.without_repeats` has the exact rule.
+        example in two dumps with overlapping days; `batchcast.trace.clean.without_repeats` has the exact rule.
 
     Returns
     -------
@@ -86,19 +97,21 @@ def read_trace(
 
     Examples
     --------
-    >>> from batchcast.trace.demo import demo_path
+    >>> from batchcast.trace import demo_path
     >>> log = read_trace(demo_path())
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
     """
-    paths = paths_of(path)
-    how = _checked(format, strict, timezone, map)
+    return _read(path, Opening(format, strict, timezone, procs_total, map, cluster, keep_repeats))
+
+
+def _read(path: str | Path | Sequence[str | Path], how: Opening) -> Trace:
+    """Returns the jobs of one or several logs, before cleaning and selection."""
+    paths, how = paths_of(path), _checked(how)
     traces = [trace for each in paths for trace in _raw_pieces(each, math.inf, how)]
     if len(traces) > 1:
-        from .merge import merged
-
         traces = [merged(traces)]
-    return _settled(traces[0], procs_total, cluster, keep_repeats)
+    return _settled(traces[0], how)
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -118,15 +131,6 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     return paths
 
 
-class _How(NamedTuple):
-    """How a file is parsed: the checked arguments of `read_trace`, with the column map that the user named."""
-
-    format: str | None
-    strict: bool
-    timezone: str | None
-    map: ColumnMap | None
-
-
 def _folder(path: str | Path) -> LogFolder | None:
     """Returns the folder that `trace.parquet` wrote, or None if the path is something else."""
     if not Path(path).is_dir():
@@ -136,29 +140,17 @@ def _folder(path: str | Path) -> LogFolder | None:
     return open_folder(path) if is_folder(path) else None
 
 
-class Reading(TypedDict, total=False):
-    """The arguments of `read_trace` other than the path."""
-
-    format: str | None
-    strict: bool
-    timezone: str | None
-    procs_total: float | None
-    map: str | ColumnMap | None
-    cluster: str | Sequence[str]
-    keep_repeats: bool
-
-
-def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) -> Iterator[Trace]:
+def read_pieces(path: str | Path, how: Opening | None = None, *, jobs: int = PIECE) -> Iterator[Trace]:
     """Read a log in pieces, for logs that do not fit into memory.
 
     Parameters
     ----------
     path
         One path, with the meanings that `read_trace` describes.
+    how
+        How the log is read; its attributes for cleaning and selection are not used. Default: as `read_trace` reads it.
     jobs
         Approximate number of jobs in each piece of the log.
-    how
-        The other arguments of `read_trace`.
 
     Yields
     ------
@@ -170,12 +162,12 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
     SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be far
     apart. Repeated records are found only within a piece.
     """
-    parsing = _checked(how.get("format"), how.get("strict", False), how.get("timezone"), how.get("map"))
-    for piece in _raw_pieces(path, jobs, parsing):
-        yield _settled(piece, how.get("procs_total"), how.get("cluster", ()), how.get("keep_repeats", False))
+    how = _checked(how or Opening())
+    for piece in _raw_pieces(path, jobs, how):
+        yield _settled(piece, how)
 
 
-def _raw_pieces(path: str | Path, jobs: float, how: _How) -> Iterator[Trace]:
+def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
     """Yields the pieces of a log with their provenance; one piece if `jobs` is infinite."""
     if folder := _folder(path):
         for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
@@ -191,27 +183,29 @@ def _raw_pieces(path: str | Path, jobs: float, how: _How) -> Iterator[Trace]:
         yield trace.with_info(_with_zone(info, how.timezone))
 
 
-def _checked(format: str | None, strict: bool, timezone: str | None, map: str | ColumnMap | None) -> _How:
-    """Checks the arguments of `read_trace` that say how a file is parsed, and finds the column map."""
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
-    if map is not None and format not in (None, "csv"):
-        raise UsageError(f"--map is for CSV, not for --format {format}", hint="use only one of them")
-    if timezone is not None:
-        zone(timezone)
-    return _How(format, strict, timezone, map_of(map) if isinstance(map, str) else map)
+def _checked(how: Opening) -> Opening:
+    """Returns the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
+    wrong."""
+    if how.format is not None and how.format not in FORMATS:
+        raise UsageError(f"not a format: {how.format!r} (accepted: {', '.join(FORMATS)})")
+    if how.map is not None and how.format not in (None, "csv"):
+        raise UsageError(f"--map is for CSV, not for --format {how.format}", hint="use only one of them")
+    if how.timezone is not None:
+        zone(how.timezone)
+    return replace(how, map=map_of(how.map)) if isinstance(how.map, str) else how
 
 
-def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[str], keep_repeats: bool) -> Trace:
+def _settled(trace: Trace, how: Opening) -> Trace:
     """Returns the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
-    if procs_total is not None:
-        trace = trace.with_info(replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total"))
-    if cluster:
-        trace = select(trace, Selection(cluster=[cluster] if isinstance(cluster, str) else list(cluster)))
-    return note_clusters(trace if keep_repeats else without_repeats(trace))
+    if how.procs_total not in (None, PEAK):
+        info = replace(trace.info, max_procs=float(how.procs_total or 0), max_procs_source="--procs-total")
+        trace = trace.with_info(info)
+    if how.cluster:
+        trace = select(trace, Selection(cluster=[how.cluster] if isinstance(how.cluster, str) else list(how.cluster)))
+    return note_clusters(trace if how.keep_repeats else without_repeats(trace))
 
 
-def _opened(source: Source, how: _How) -> tuple[Iterator[bytes], str]:
+def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
     """Returns the blocks of a file from its beginning, and the file's format."""
     blocks = source.blocks()
     first = next(blocks, b"")
@@ -227,7 +221,7 @@ def _opened(source: Source, how: _How) -> tuple[Iterator[bytes], str]:
     return chain([first], blocks), kind or _unrecognised(source, first)
 
 
-def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: _How) -> Iterable[Trace]:
+def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: Opening) -> Iterable[Trace]:
     """Returns the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
     name, strict, where = source.name, how.strict, zone(how.timezone or "UTC")
     if kind == "swf":
@@ -259,7 +253,7 @@ def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how:
     return [read(chain([first], whole), name, strict=strict, zone=where)]
 
 
-def _parse_csv(whole: Iterator[bytes], source: Source, how: _How) -> Trace:
+def _parse_csv(whole: Iterator[bytes], source: Source, how: Opening) -> Trace:
     """Returns the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
     own CSV.
     """
@@ -267,7 +261,8 @@ def _parse_csv(whole: Iterator[bytes], source: Source, how: _How) -> Trace:
 
     first = next(whole)
     header, whole = header_of(first), chain([first], whole)
-    mapped = how.map or fitting_map(header)
+    assert not isinstance(how.map, str)
+    mapped = how.map or next((each for each in ready_maps() if sorted(each.header) == sorted(header) != []), None)
     if mapped is None and is_own(header):
         return read_own_csv(whole, source.name, strict=how.strict)
     if mapped is None:
@@ -331,7 +326,8 @@ def sniff(sample: bytes) -> str | None:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raises InputError if the text is recognised as something other than a log, for example the output of sinfo."""
+    """Raises InputError if the text is recognised as something other than a log, for example the
+    output of `scontrol show job`."""
     from ..formats.slurm.sacct_lines import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
@@ -359,7 +355,7 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     try:
         zone(info.timezone)
     except UsageError:
-        from ..formats.swf_text import SwfHeader
+        from ..formats.swf import SwfHeader
 
         note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
         only_offset = SwfHeader(info.source)
@@ -367,3 +363,199 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
         known = only_offset.info()
         return replace(info, timezone=known.timezone, timezone_source=known.timezone_source).with_note(note)
     return info
+
+
+ONE_BY_ONE = "leave this option out, or use a log that fits into memory"
+EVERY_JOB = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Describes how a log is read, cleaned and cut.
+
+    The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
+
+    Attributes
+    ----------
+    procs_total
+        Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
+        cleaning and selection.
+    first
+        Number of jobs at the beginning of the log to keep.
+
+    Notes
+    -----
+    The other attributes are the arguments of `read_trace`, `clean` and `select`.
+    """
+
+    format: str | None = None
+    strict: bool = False
+    timezone: str | None = None
+    procs_total: float | str | None = None
+    map: str | ColumnMap | None = None
+    cluster: str | Sequence[str] = ()
+    keep_repeats: bool = False
+    procs: str | None = None
+    known_at_submit: Sequence[str] = ()
+    clean: Sequence[str] = ()
+    selection: Selection = EVERY_JOB
+    first: int | None = None
+
+    @property
+    def rule(self) -> str:
+        """The rule for processor counts, `req` or `alloc`; UsageError if `clean` and `procs` contradict each
+        other."""
+        if "reference" not in self.clean:
+            return self.procs or "req"
+        if self.procs == "req":
+            raise UsageError("--clean reference implies --procs alloc", hint="leave --procs req out")
+        return "alloc"
+
+    def open(self, path: str | Path | Sequence[str | Path]) -> Trace:
+        """Return the jobs of one or several logs after reading, cleaning and selecting."""
+        rule, trace = self.rule, _read(path, self)
+        if self.procs_total == PEAK:
+            peak = peak_procs(trace, rule)
+            trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
+        return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
+
+    def pieces(self, path: str | Path) -> Iterator[Trace]:
+        """Yield the jobs that `open` returns in pieces, for logs that do not fit into memory. A piece can be empty.
+
+        Raises
+        ------
+        UsageError
+            If an option needs the whole log at once (`check_pieces`).
+        """
+        self.check_pieces()
+        for piece in read_pieces(path, self):
+            try:
+                yield select(clean(piece.knowing(self.known_at_submit), self.clean), self.selection)
+            except NoAnswer:
+                yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
+
+    def check_pieces(self) -> None:
+        """Raise UsageError if an option needs the whole log at once."""
+        given = {
+            "--clean duplicates": "duplicates" in self.clean,
+            "--procs-total peak": self.procs_total == PEAK,
+            "--first": bool(self.first),
+        }
+        if option := next((option for option, is_given in given.items() if is_given), ""):
+            raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+
+
+DATED = 1e8
+"""If a log's clock has passed this second (1973), it counts from 1970, because no log is three years long."""
+
+
+def merged(traces: Sequence[Trace]) -> Trace:
+    """Merge the jobs of several logs, in log order. Repeated records are kept (see `trace.clean`).
+
+    Parameters
+    ----------
+    traces
+        The logs.
+
+    Returns
+    -------
+    Trace
+        The log's notes describe differences between the logs: formats, time zones, machine sizes, meanings of numbers.
+
+    Raises
+    ------
+    InputError
+        If some of the logs have dates and others do not.
+
+    Examples
+    --------
+    >>> from batchcast.trace.read import merged
+    >>> a = Trace.from_arrays({"submit_time": [0.0]}, LogInfo(source="a.swf", unix_start=2e9, max_procs=8.0))
+    >>> b = Trace.from_arrays({"submit_time": [5.0]}, LogInfo(source="b.swf", unix_start=1e9, max_procs=8.0))
+    >>> both = merged([a, b])
+    >>> both.submit_time.tolist(), both.info.unix_start, both.info.source
+    ([5.0, 1000000000.0], 1000000000.0, 'a.swf, b.swf')
+    """
+    if len(traces) == 1:
+        return traces[0]
+    dated = [_is_dated(trace) for trace in traces]
+    if any(dated) and not all(dated):
+        known, unknown = (traces[dated.index(which)].info.source for which in (True, False))
+        why = f"does not have the date at which its clock began, but {known} has: their jobs cannot be ordered"
+        hint = f"add a UnixStartTime line to the header of {unknown}, or read each log by itself"
+        raise InputError(f"{unknown} {why}", hint=hint)
+    notes = [] if any(dated) else ["no log has the date of its clock (UnixStartTime): one common clock is assumed"]
+    whole = len({trace.info.memory_per for trace in traces}) > 1
+    start = min(trace.info.unix_start for trace in traces)
+    info = _one_info([trace.info for trace in traces], start, notes)
+    pieces = [_on_clock(_of_whole_jobs(trace) if whole else trace, start) for trace in traces]
+    return joined(pieces, replace(info, memory_per="job") if whole else info)
+
+
+def _is_dated(trace: Trace) -> bool:
+    """Whether the log's clock counts seconds from a known date."""
+    return trace.info.unix_start > 0 or bool(len(trace) and trace.submit_time[-1] > DATED)
+
+
+def _on_clock(trace: Trace, start: float) -> Trace:
+    """Returns the log on a clock that reads 0 at the epoch second `start`."""
+    shift = trace.info.unix_start - start
+    moved = {name: trace.number(name) + shift for name in INSTANTS if name in trace.names}
+    return Trace({**trace.columns(), **moved}, trace.info, is_sorted=True)
+
+
+def _of_whole_jobs(trace: Trace) -> Trace:
+    """Returns the log with memory columns for whole jobs."""
+    names = [name for name in ("req_mem_kib", "used_mem_kib") if name in trace.names]
+    if trace.info.memory_per == "job" or not names:
+        return trace
+    procs = {"req_mem_kib": trace.procs("req"), "used_mem_kib": trace.procs("alloc")}
+    return trace.with_columns({name: trace.number(name) * procs[name] for name in names})
+
+
+def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
+    """Returns the provenance (sources, zone, notes) of the merged log, with a note for each difference between the
+    logs."""
+    new_notes = list(notes)
+    formats = list(dict.fromkeys(info.format for info in infos))
+    if len(formats) > 1:
+        rule = (
+            "a field that only some of them have is unknown in the others, and names of users are compared as written"
+        )
+        new_notes.append(f"the logs have different formats ({', '.join(formats)}): {rule}")
+    if len({info.timezone for info in infos}) > 1:
+        zones = ", ".join(f"{info.source}: {info.timezone}" for info in infos)
+        new_notes.append(worded(f"the logs have different time zones ({zones}): dates are shown in {infos[0].timezone};"
+                                " choose another zone with --timezone NAME"))  # fmt: skip
+    sizes = {info.max_procs for info in infos if info.max_procs > 0}
+    if len(sizes) > 1:
+        each = ", ".join(f"{info.source}: {info.max_procs:,.0f}" for info in infos if info.max_procs > 0)
+        new_notes.append(worded(f"the logs name machines of different sizes ({each} processors): the largest is used;"
+                                " choose another size with --procs-total N"))  # fmt: skip
+    largest = max(infos, key=lambda info: info.max_procs if info.max_procs > 0 else 0.0)
+    names = {column: dict(words) for column, words in infos[0].names.items()}
+    for info in infos[1:]:
+        for column, words in info.names.items():
+            merged_words = names.setdefault(column, {})
+            for number in [n for n, word in words.items() if merged_words.get(n, word) != word][:1]:
+                both = f"{merged_words[number]!r} in one log and {words[number]!r} in {info.source}"
+                new_notes.append(f"{column} {number} is {both}: the numbers may have different meanings")
+            names[column] = {**words, **merged_words}
+    names_of = [info.source for info in infos]
+    dropped: Counter[str] = Counter()
+    for info in infos:
+        dropped.update(info.dropped)
+    return replace(
+        infos[0],
+        source=", ".join(names_of[:3]) + (f" and {len(names_of) - 3} more logs" if len(names_of) > 3 else ""),
+        format=", ".join(formats),
+        sha256=hashlib.sha256("\n".join(info.sha256 for info in infos).encode()).hexdigest(),
+        unix_start=start,
+        max_procs=largest.max_procs,
+        max_procs_source=largest.max_procs_source,
+        max_nodes=max((info.max_nodes for info in infos if info.max_nodes > 0), default=float("nan")),
+        header={key: value for info in reversed(infos) for key, value in info.header.items()},
+        names=names,
+        dropped=dict(dropped),
+        notes=tuple(summed_notes([note for info in infos for note in info.notes]) + new_notes),
+    )

@@ -6,15 +6,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, input_error
-from ..simulation.schedule import interval_text, place
+from ..simulation.schedule import interval_text
 from ..table import Trace
+from ..units import shortest
 from .whole_file import file_errors
 from .write import write_columns
 
@@ -121,17 +122,12 @@ def read_forecasts(path: str | Path) -> Forecasts | None:
             if tuple(names[:3]) != _FIRST:
                 return None
             kinds = np.dtype([("0", "U40"), ("1", "i8"), *((str(k), "f8") for k in range(2, len(names)))])
-            known: dict[int | str, Callable[[str], float]] = dict.fromkeys(range(2, len(names)), _number)
+            known: Any = dict.fromkeys(range(2, len(names)), lambda text: float(text or "nan"))
             table = np.loadtxt(file, delimiter=",", dtype=kinds, comments=None, ndmin=1, converters=known)
     except (OSError, ValueError):
         return None
     points = {name: table[str(k)] for k, name in enumerate(names[3:], start=3)}
     return Forecasts(table["0"], table["1"], table["2"], points)
-
-
-def _number(text: str) -> float:
-    """Returns a text as a number, NaN if it is empty."""
-    return float(text) if text else float("nan")
 
 
 GROUPS = "schedules/groups.csv"
@@ -157,18 +153,14 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
     schedule
         The schedule. Times are in seconds on the log's clock.
     """
-    columns = (
-        schedule.job_id, schedule.submit_time, schedule.start_time, schedule.end_time, schedule.procs,
-        schedule.planned_run_time, schedule.backfilled.astype(np.int8),
-    )  # fmt: skip
-    write_columns(path, COLUMNS, map(_cells, columns))
+    columns = {**schedule.columns(), "backfilled": schedule.backfilled.astype(np.int8)}
+    write_columns(path, COLUMNS, (_cells(columns[name]) for name in COLUMNS))
 
 
-def _cells(values: np.ndarray) -> Iterator[object]:
-    """Yields the values of a column, with whole numbers as integers, so that they have no point in the file."""
+def _cells(values: np.ndarray) -> Iterator[str]:
+    """Yields the values of a column as texts. Whole numbers have no decimal point."""
     for first in range(0, len(values), _ROWS):
-        for value in values[first : first + _ROWS].tolist():
-            yield int(value) if isinstance(value, float) and value.is_integer() else value
+        yield from map(shortest, values[first : first + _ROWS].tolist())
 
 
 _ROWS = 65_536  # number of values that are converted to Python numbers at a time
@@ -324,11 +316,6 @@ def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray
     return np.unique(table["group"], return_inverse=True)[1]
 
 
-BATSIM_COLUMNS = (
-    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
-    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
-    "stretch", "allocated_resources", "consumed_energy", "metadata",
-)  # fmt: skip
 _STATES = {"failed": "COMPLETED_FAILED", "cancelled": "COMPLETED_KILLED", "timeout": "COMPLETED_WALLTIME_REACHED"}
 _FAILED = ("node_fail", "out_of_memory", "boot_fail", "launch_failed", "deadline", "preempted")
 _SUCCESS = "COMPLETED_SUCCESSFULLY"
@@ -353,34 +340,30 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
     delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and `consumed_energy` are empty if
     they are unknown.
     """
-    rows = schedule.rows
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time
-    held = place(schedule.start_time, schedule.end_time, schedule.procs, schedule.total)
-    asked = trace.req_time[rows]
     states = _final_states(trace, schedule)
     with np.errstate(divide="ignore", invalid="ignore"):
         stretch = turnaround / run
-    name = Path(trace.info.source).name.split(".")[0] or "log"
-    columns = (
-        schedule.job_id.tolist(),
-        [name] * len(schedule),
-        [f"delay_{_text(value)}" for value in run.tolist()],
-        _texts(schedule.submit_time),
-        schedule.procs.tolist(),
-        ["-1" if not value > 0 else _text(value) for value in asked.tolist()],
-        [int(state == _SUCCESS) for state in states],
-        states,
-        _texts(schedule.start_time),
-        _texts(run),
-        _texts(schedule.end_time),
-        _texts(schedule.wait_time),
-        _texts(turnaround),
-        ["" if not np.isfinite(value) else _text(value) for value in stretch.tolist()],
-        map(interval_text, held),
-        [""] * len(schedule),
-        [""] * len(schedule),
-    )
-    write_columns(path, BATSIM_COLUMNS, columns)
+    columns = {
+        "job_id": schedule.job_id.tolist(),
+        "workload_name": [Path(trace.info.source).name.split(".")[0] or "log"] * len(schedule),
+        "profile": [f"delay_{text}" for text in _cells(run)],
+        "submission_time": _cells(schedule.submit_time),
+        "requested_number_of_resources": schedule.procs.tolist(),
+        "requested_time": [shortest(limit) if limit > 0 else "-1" for limit in trace.req_time[schedule.rows].tolist()],
+        "success": [int(state == _SUCCESS) for state in states],
+        "final_state": states,
+        "starting_time": _cells(schedule.start_time),
+        "execution_time": _cells(run),
+        "finish_time": _cells(schedule.end_time),
+        "waiting_time": _cells(schedule.wait_time),
+        "turnaround_time": _cells(turnaround),
+        "stretch": [shortest(value) if np.isfinite(value) else "" for value in stretch.tolist()],
+        "allocated_resources": map(interval_text, schedule.placed()),
+        "consumed_energy": [""] * len(schedule),
+        "metadata": [""] * len(schedule),
+    }
+    write_columns(path, list(columns), columns.values())
 
 
 def _final_states(trace: Trace, schedule: Schedule) -> list[str]:
@@ -390,13 +373,3 @@ def _final_states(trace: Trace, schedule: Schedule) -> list[str]:
     states = [[*words, _SUCCESS][code] for code in status.codes[schedule.rows].tolist()]
     cut = trace.run_time[schedule.rows] > schedule.run_time
     return [_STATES["timeout"] if was_cut else state for was_cut, state in zip(cut.tolist(), states)]
-
-
-def _texts(values: np.ndarray) -> list[str]:
-    """Returns numbers as texts."""
-    return [_text(value) for value in values.tolist()]
-
-
-def _text(value: float) -> str:
-    """Returns a number as text, whole numbers without a point."""
-    return str(int(value)) if value == int(value) else repr(value)

@@ -10,7 +10,7 @@ import hashlib
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
@@ -121,7 +121,8 @@ class Source:
         unpacker, unpacked_bytes = new(), 0
         try:
             for packed in chain([first], raw):
-                while packed or not _is_hungry(unpacker):
+                # zlib returns unread input instead of storing it, so only lzma has `needs_input`.
+                while packed or not (unpacker.eof or getattr(unpacker, "needs_input", True)):
                     if unpacker.eof:
                         packed = packed.lstrip(b"\0")  # the formats allow padding between and after members
                         if not packed:
@@ -151,12 +152,6 @@ FORMS = (
     "SWF, `sacct -P` or --json, a PBS accounting log or CSV, plain, .gz or .xz, batchcast's Parquet, or - for standard"
     " input"
 )
-
-
-def _is_hungry(unpacker: Any) -> bool:
-    """Whether the decompressor needs more input. zlib returns unread input instead of storing it, so a zlib
-    decompressor always needs input."""
-    return bool(unpacker.eof or getattr(unpacker, "needs_input", True))
 
 
 def _nearby(path: Path) -> str:
@@ -218,6 +213,14 @@ def unpacked_text(path: str | Path) -> str:
     return text.decode("utf-8")
 
 
-def fitting_map(header: Sequence[str]) -> ColumnMap | None:
-    """Return the map that comes with batchcast and has exactly these columns in any order, or None."""
-    return next((each for each in ready_maps() if each.header and sorted(header) == sorted(each.header)), None)
+def demo_path() -> Path:
+    """Return the path of the demo log: SWF, 5,000 synthetic jobs on 256 processors.
+
+    Examples
+    --------
+    >>> demo_path().name
+    'demo.swf.gz'
+    """
+    from importlib.resources import files
+
+    return Path(str(files("batchcast") / "data" / "demo.swf.gz"))

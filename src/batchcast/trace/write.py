@@ -22,7 +22,7 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import InputError, UsageError
 from ..formats.csv.own import header_and_texts
-from ..formats.swf_text import write_chunks
+from ..formats.swf import write_chunks
 from ..table import Trace
 from ..table.columns import is_known
 from ..units import counted

@@ -16,8 +16,7 @@ from batchcast.formats.csv.own import header_and_texts, read_own_csv
 from batchcast.formats.memory import peak, requested, usage_kib
 from batchcast.formats.pbs.accounting import read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
-from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_text import write_chunks
+from batchcast.formats.swf import read_swf, write_chunks
 from batchcast.table import LogInfo, Trace
 from batchcast.table.memory import memory_use
 from batchcast.trace.clean import without_absurd

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.formats.slurm.sacct import read_sacct
-from batchcast.trace.repeats import without_repeats
+from batchcast.trace.clean import without_repeats
 from batchcast.units import format_duration
 
 HEADER = (

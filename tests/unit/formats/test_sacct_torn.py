@@ -7,7 +7,7 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.formats.slurm.sacct import read_sacct
-from batchcast.formats.slurm.sacct_forms import take_apart
+from batchcast.formats.slurm.sacct_lines import take_apart
 from batchcast.table import Trace
 
 ALL = [

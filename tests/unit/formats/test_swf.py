@@ -17,7 +17,7 @@ from batchcast.formats import swf
 from batchcast.formats.swf import looks_like_swf, read_swf
 from batchcast.job import status_from_swf
 from batchcast.table import Trace
-from batchcast.trace.repeats import without_repeats
+from batchcast.trace.clean import without_repeats
 
 LINE = "{} {} 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
 

@@ -269,8 +269,7 @@ def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_u
 
 
 def test_a_synthetic_log_with_memory_is_the_same_log_and_asks_by_habit(tmp_path) -> None:
-    from batchcast.trace.synth import Recipe, make_log
-    from batchcast.trace.synth.models import CHOICES, with_memory
+    from batchcast.trace.synth import CHOICES, Recipe, make_log, with_memory
 
     plain = make_log(np.random.default_rng(7), Recipe(jobs=2000, waits="none"))
     made, again = (with_memory(np.random.default_rng([7, 1]), plain) for _ in range(2))

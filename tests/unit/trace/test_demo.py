@@ -11,7 +11,7 @@ import pytest
 from tools.demo_log import ROUND_LIMITS, SITE, Site, demo_workload, draw_arrivals, synthesize
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_text import write_chunks
+from batchcast.formats.swf import write_chunks
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.trace import demo_path, read_trace

@@ -14,8 +14,8 @@ from batchcast import Trace, read_trace
 from batchcast.errors import InputError, UsageError
 from batchcast.table import LogInfo
 from batchcast.trace import clean
-from batchcast.trace.merge import merged
-from batchcast.trace.repeats import IDENTICAL, OUTDATED, last_of_each_number, without_repeats
+from batchcast.trace.clean import IDENTICAL, OUTDATED, last_of_each_number, without_repeats
+from batchcast.trace.read import merged
 
 HEAD = "JobID|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|State|User"
 DONE = "2026-01-31T10:00:00|2026-01-31T10:10:00|2026-01-31T10:20:00|600|60|4|4|COMPLETED|ada"

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.columns import COLUMNS, SWF_FIELDS
-from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_text import write_chunks
+from batchcast.formats.swf import read_swf, write_chunks
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import read_trace, write_trace
 

@@ -78,9 +78,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     """Generate and write the log; to a folder one block at a time."""
     import numpy as np
 
-    from ...trace.synth import make_log
-    from ...trace.synth.log import make_blocks
-    from ...trace.synth.models import with_memory
+    from ...trace.synth import make_blocks, make_log, with_memory
     from ...trace.write import FOLDER, kind_of, write_by_ending
     from ..options import describe_log
 

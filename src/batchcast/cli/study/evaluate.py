@@ -117,7 +117,7 @@ def demo(output: str, details: bool, as_json: bool) -> None:
 
     The log has 5,000 jobs of 60 invented users on 256 processors.
     """
-    from ...trace.demo import demo_path
+    from ...trace.source import demo_path
 
     say("note: the log is synthetic; your own: batchcast evaluate LOG -o report/")
     words = [str(demo_path()), "-o", output, *(["--details"] * details), *(["--json"] * as_json)]

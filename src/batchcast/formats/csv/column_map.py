@@ -176,15 +176,13 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     InputError
         If the file does not have a mapped column.
     """
-    indices = []
     for column in mapped.columns:
         if column.source not in header:
             what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"
             accepted = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
             hint = did_you_mean(column.source, header) or "--map with a map of this file's columns"
             raise input_error(source, what, line=1, value=column.source, accepted=accepted, hint=hint)
-        indices.append(header.index(column.source))
-    return indices
+    return [header.index(column.source) for column in mapped.columns]
 
 
 def sacct_line(header: Sequence[str]) -> str:
@@ -196,7 +194,7 @@ def sacct_line(header: Sequence[str]) -> str:
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
     ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
-    from ..slurm.sacct_layout import COMMAND
+    from ..slurm.sacct_lines import COMMAND
 
     own = {"jobname", "state", "exitcode", "alloccpus", "ncpus", "elapsed", "submit", "start", "end", "partition"}
     words = {name.strip().lower() for name in header}

@@ -14,9 +14,10 @@ import numpy as np
 from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_duration, parse_memory
-from ..batch import BAD, STRANGE_STATE, UNLIMITED, Memo, either, memos, name_or_null
-from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_where
-from ..times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
+from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
+from ..slurm.sacct import PARSERS
+from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
@@ -76,8 +77,10 @@ def read_mapped_csv(
     order = places(mapped, rows.header, source)
     table = _Table(mapped, problems, LocalClock(zone))
     submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
-    for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
-        table.add(lines, columns)
+    for lines, columns in rows.batches(
+        order, lambda cells: np.isfinite(table.stamps("submit_time", [cells[submit]])[0][0])
+    ):
+        table.add(columns, lines)
     if not table.columns.jobs:
         raise no_rows(source, problems, f"check the map {mapped.name} against the file")
     unread = [name for name in rows.header if name not in {column.source for column in mapped.columns}]
@@ -92,36 +95,40 @@ class _Table:
         self._mapped, self._problems, self._clock = mapped, problems, clock
         self._by_target = {column.target: column for column in mapped.columns}
         self._memos = {column.target: _memo(column) for column in mapped.columns}
-        self.columns = LogColumns({c.target: _words(c, mapped) for c in mapped.columns if _is_name(c)})
+        names = [c for c in mapped.columns if c.target == "status" or c.unit in ("text", "whole")]
+        self.columns = LogColumns({c.target: _words(c, mapped) for c in names if c.target != "job_id"})
 
-    def add(self, lines: Sequence[int], columns: Sequence[Sequence[str]]) -> None:
+    def add(self, columns: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
         """Adds the mapped columns of some rows; drops rows without a submit time."""
         texts = dict(zip(self._by_target, columns))
-        submit, later = self._stamps("submit_time", texts["submit_time"])
+        submit, later = self.stamps("submit_time", texts["submit_time"])
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
                 what = f"no submit time (accepted: {STAMP_FORMS})"
                 self._problems.drop(lines[k], what, texts["submit_time"][k])
-            good = np.flatnonzero(~missing).tolist()
-            if good:
-                self.add([lines[k] for k in good], [[column[k] for k in good] for column in columns])
+            if not missing.all():
+                self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
             return
         times: dict[str, Stamps] = {"submit_time": (submit, later)}
         measured: dict[str, np.ndarray] = {}
         codes: dict[str, np.ndarray] = {}
+        translated = self._mapped.status
         for target, values in texts.items():
             if target in ("eligible_time", "start_time", "end_time"):
-                epoch, later = self._stamps(target, values, lines)
+                epoch, later = self.stamps(target, values, lines)
                 times[target] = without_zeros(epoch, submit), later
             elif target in self.columns.words:
                 codes[target] = self.columns.words[target].of(values)
                 if target == "status" and self._by_target[target].unit == "slurm":
                     what = f"{STRANGE_STATE}; [status] in the map can translate it"
-                    self._problems.unknown_at(rows_where(self._is_strange, values), lines, what, values)
+                    rows = rows_where(lambda text: text.strip() not in translated and not is_slurm_state(text), values)
+                    self._problems.unknown_at(rows, lines, what, values)
             elif target not in times and target != "job_id":
                 measured[target] = self._measure(self._by_target[target], values, lines)
-        measured |= self._outcome(submit, times, measured, codes.get("status"), lines)
+        states = self.columns.words["status"].names if "status" in codes else ()
+        status = Nominal(codes.get("status", np.full(len(submit), -1, dtype=np.int32)), tuple(states))
+        measured |= self._outcome(times, measured, status, lines)
         measured |= {name: times[name][0] for name in ("submit_time", "eligible_time") if name in times}
         ids = texts.get("job_id")
         if ids is not None and not all(ids):
@@ -129,16 +136,8 @@ class _Table:
         first = self.columns.jobs + 1
         self.columns.add(np.arange(first, first + len(lines)) if ids is None else as_ids(ids), measured | codes)
 
-    def _is_strange(self, text: str) -> bool:
-        """Whether a text is a job state that neither Slurm nor the column map has; such a state is kept unchanged."""
-        return text.strip() not in self._mapped.status and not is_slurm_state(text)
-
-    def is_submit(self, text: str) -> bool:
-        """Whether a cell is a submit time."""
-        return bool(np.isfinite(self._stamps("submit_time", [text])[0]).all())
-
-    def _stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
-        """Returns epoch seconds; reports unreadable times if line numbers (`lines`) are given."""
+    def stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
+        """Return epoch seconds; report unreadable times if line numbers (`lines`) are given."""
         column = self._by_target[target]
         if column.unit == "epoch_ms":
             values = np.array([_number(text) for text in texts]) / 1000.0
@@ -146,7 +145,7 @@ class _Table:
             bad = np.flatnonzero(np.isinf(values)).tolist()
         else:
             epoch, later, bad = parse_stamps(texts, self._clock)
-        what = f"{column.source}: not a valid time, read as unknown (accepted: {STAMP_FORMS})"
+        what = f"{column.source}: {BAD_STAMP}"
         self._problems.unknown_at(bad if lines else (), lines, what, texts)
         return epoch, later
 
@@ -162,24 +161,18 @@ class _Table:
         return np.where(values == 0, np.nan, values) if column.target in _ABOVE_ZERO else values
 
     def _outcome(
-        self,
-        submit: np.ndarray,
-        times: dict[str, Stamps],
-        measured: dict[str, np.ndarray],
-        status: np.ndarray | None,
-        lines: Sequence[int],
+        self, times: dict[str, Stamps], measured: dict[str, np.ndarray], status: Nominal, lines: Sequence[int]
     ) -> dict[str, np.ndarray]:
         """Returns run time and wait from the mapped columns; empty if these columns do not suffice."""
+        submit = times["submit_time"][0]
         unknown = np.full(len(submit), np.nan)
-        status = np.full(len(submit), -1, dtype=np.int32) if status is None else status
-        names = self.columns.words["status"].names if "status" in self.columns.words else {}
-        start, end = times.get("start_time"), times.get("end_time", no_stamps(len(submit)))
+        start, end = times.get("start_time"), times.get("end_time")
         has_length = "end_time" in times or "run_time" in measured
-        self.unfinished += int(unfinished(status, names, end[0]).sum())
+        self.unfinished += int(unfinished(status, unknown if end is None else end[0]).sum())
         if start is None and not ("end_time" in times and "run_time" in measured):
             return {}
         held = measured.get("alloc_procs", measured.get("alloc_nodes", unknown)) > 0
-        run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, names, held)
+        run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, held)
         outcome = {"run_time": (run, "run time (end before start)")} if has_length else {}
         outcome |= {} if "wait_time" in measured else {"wait_time": (wait, "wait (start before submission)")}
         return {
@@ -226,11 +219,6 @@ def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Any]) -> dict[str, Valu
     return whole
 
 
-def _is_name(column: MappedColumn) -> bool:
-    """Whether a mapped column holds names."""
-    return column.target == "status" or (column.unit in ("text", "whole") and column.target != "job_id")
-
-
 def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
     """Returns the object that assigns codes to a column's names; job states are translated to status words first."""
     if column.target != "status":
@@ -257,7 +245,7 @@ def _whole(values: Nominal) -> Nominal:
 def _memo(column: MappedColumn) -> Memo:
     """Returns the cache that converts texts of a column to numbers in batchcast's unit."""
     if column.unit == "tres":
-        return memos()[f"tres_{TRES[column.target]}"]
+        return Memo(PARSERS[f"tres_{TRES[column.target]}"])
     if column.unit == "slurm":
         return Memo(parse_memory if column.target in ("req_mem_kib", "used_mem_kib") else parse_duration)
     factor = LENGTHS.get(column.unit, SIZES.get(column.unit, 1.0))

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...columns import COLUMNS
 from ...table import LogInfo, Nominal, Trace, Values
 from ...table.columns import INSTANTS
-from ..chunks import Codes, GrowingColumn, Problems, as_ids
+from ...units import shortest
+from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of
 from .rows import CsvRows, check_header, no_rows
 
 _MARKS = ("text", "whole", "number", "json", "processor")
@@ -67,7 +69,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             mark, texts = _nominal_texts(name, values)
         elif values.dtype.kind == "f":
             shift = trace.info.unix_start if name in INSTANTS else 0.0
-            texts = [_text(value + shift) for value in values.tolist()]
+            texts = ["" if math.isnan(value) else shortest(value + shift) for value in values.tolist()]
             mark = "" if name in COLUMNS or any(texts) else "number"
             if name in COLUMNS and COLUMNS[name].unit == "KiB" and trace.info.memory_per == "processor":
                 mark = "processor"
@@ -76,7 +78,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             mark = _id_mark(values, texts)
             texts = [json.dumps(text) for text in texts] if mark == "json" else texts
         if not mark and _unmarked(name)[1]:  # a column name that ends like a mark needs a real mark after it
-            mark, texts = ("json", _json_texts(values)) if isinstance(values, Nominal) else ("number", texts)
+            mark, texts = ("json", _cells(values, json.dumps)) if isinstance(values, Nominal) else ("number", texts)
         names.append(f"{name}:{mark}" if mark else name)
         columns.append(texts)
     return names, columns
@@ -116,42 +118,39 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
     named = [_unmarked(name) for name in rows.header]
     names = [name for name, _ in named]
     check_header(names, source)
-    place, id_place = names.index("submit_time"), names.index("job_id")
-    codes = {k: (Codes(_as_is), GrowingColumn(-1)) for k, (name, mark) in enumerate(named) if _is_text(name, mark)}
-    numbers = {k: GrowingColumn(np.nan) for k in range(len(named)) if k not in codes}
-    jobs, ids = 0, list[str]()
-    for lines, columns in rows.batches(
-        range(len(named)), lambda cells: math.isfinite(_float(cells[place]) or math.nan)
-    ):
-        submit = _numbers(columns[place], None, lines, problems)
-        keep = np.flatnonzero(np.isfinite(submit)).tolist()
-        if len(keep) < len(lines):
-            for k in np.flatnonzero(~np.isfinite(submit)).tolist():
+    # A column whose type depends on all of its cells is stored as texts first.
+    words = {
+        name: Codes(lambda text: text or None)
+        for name, mark in named
+        if mark not in ("number", "processor") and (mark or name not in COLUMNS or COLUMNS[name].kind != "number")
+    }
+    place, gathered = names.index("submit_time"), LogColumns(words)
+    batches = rows.batches(range(len(names)), lambda cells: math.isfinite(_float(cells[place]) or math.nan))
+    for lines, columns in batches:
+        is_dated = np.isfinite(_numbers(columns[place], None, lines, problems))
+        if not is_dated.all():
+            for k in np.flatnonzero(~is_dated).tolist():
                 problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
-            columns = [tuple(column[k] for k in keep) for column in columns]
-            lines = [lines[k] for k in keep]
-        for k, (code_of, growing) in codes.items():
-            if k != id_place:
-                growing.add(code_of.of(columns[k]))
-        for k, growing in numbers.items():
-            name = named[k][0]
-            values = _numbers(columns[k], name, lines, problems)
-            growing.add(_sound(values, name, columns[k], lines, problems))
-        ids += columns[id_place]
-        jobs += len(lines)
-    if not jobs:
+            columns, lines = rows_of(np.flatnonzero(is_dated).tolist(), columns, lines)
+        texts = dict(zip(names, columns))
+        ids = np.array(texts.pop("job_id"), dtype=str)
+        values = {
+            name: words[name].of(cells) if name in words else _numbers(cells, name, lines, problems)
+            for name, cells in texts.items()
+        }
+        gathered.add(ids, values)
+    if not gathered.jobs:
         raise no_rows(source, problems, "--map FILE.toml, if this is not batchcast's own CSV")
+    known: dict[str, Any] = dict(gathered.join())
+    unknown = np.full(gathered.jobs, np.nan)
     by_name: dict[str, Values] = {}
-    for k, (name, mark) in enumerate(named):
-        if k == id_place:
-            by_name[name] = _ids(ids, mark)
-        elif k in numbers:
-            whole = numbers[k].join()
-            by_name[name] = np.full(jobs, np.nan) if whole is None else whole
+    for name, mark in named:
+        if name == "job_id":
+            by_name[name] = _ids(known[name].tolist(), mark)
+        elif name in words:
+            by_name[name] = _typed(known.get(name, Nominal.encode(unknown)), name, mark)
         else:
-            code_of, growing = codes[k]
-            joined = growing.join()
-            by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, code_of.names, name, mark)
+            by_name[name] = known.get(name, unknown)
     notes, per = tuple(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
     info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=notes, memory_per=per)
     return Trace(by_name, info)
@@ -163,34 +162,18 @@ def _unmarked(name: str) -> tuple[str, str]:
     return (plain, mark) if colon and mark in _MARKS else (name, "")
 
 
-def _is_text(name: str, mark: str) -> bool:
-    """Whether a column's cells are stored as texts until all cells are read, because only then the column's type is
-    known."""
-    known = COLUMNS.get(name)
-    return mark not in ("number", "processor") and (bool(mark) or known is None or known.kind != "number")
-
-
-def _as_is(text: str) -> str | None:
-    """Returns a cell's text, or None if the cell is empty."""
-    return text or None
-
-
 def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Returns texts as numbers; reports texts that are not numbers if the column's `name` is given."""
+    """Returns texts as numbers, with impossible values replaced by NaN as in `table.sound`. If the column's `name` is
+    given, texts that are not numbers and impossible numbers other than -1 are reported.
+    """
     try:
-        return np.array([float(text) if text else math.nan for text in texts])
+        values = np.array([float(text) if text else math.nan for text in texts])
     except ValueError:
-        values = [_float(text) for text in texts]
-    bad = [k for k, value in enumerate(values) if value is None and name is not None]
-    problems.unknown_at(bad, lines, f"{name}: not a number, read as unknown", texts)
-    return np.array(values, dtype=float)
-
-
-def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Returns the numbers with impossible values replaced by NaN, as in `table.sound`. Reports impossible values other
-    than -1."""
-    known = COLUMNS.get(name)
-    if known is None or name in (*INSTANTS, "wait_time"):
+        parsed = [_float(text) for text in texts]
+        bad_rows = [k for k, value in enumerate(parsed) if value is None and name is not None]
+        problems.unknown_at(bad_rows, lines, f"{name}: not a number, read as unknown", texts)
+        values = np.array(parsed, dtype=float)
+    if name not in COLUMNS or name in (*INSTANTS, "wait_time"):
         return values
     bad = (values < 0) | np.isinf(values)
     for k in np.flatnonzero(bad & (values != -1)).tolist():
@@ -208,17 +191,17 @@ def _float(text: str) -> float | None:
         return None
 
 
-def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Values:
-    """Returns a column from codes of texts; the column's name and mark determine its type."""
-    texts = list(names)
+def _typed(column: Nominal, name: str, mark: str) -> Values:
+    """Returns a column of texts with the type that the column's name, mark and texts imply."""
+    texts = list(map(str, column.categories))
     values: Sequence[int | str] = texts
     if mark == "json":
         values = [_word(text) for text in texts]
     elif name in COLUMNS or mark == "whole":
         values = list(map(int, texts)) if mark != "text" and all(map(_is_whole, texts)) else texts
     elif mark != "text" and texts and all(_float(text) is not None for text in texts):
-        return np.array([*(_float(text) for text in texts), math.nan], dtype=float).take(codes)
-    return Nominal.recode(codes, values)
+        return np.array([*(_float(text) for text in texts), math.nan], dtype=float).take(column.codes)
+    return Nominal.recode(column.codes, values)
 
 
 def _word(text: str) -> int | str:
@@ -251,9 +234,8 @@ def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
     used = [values.categories[code] for code in np.unique(values.codes).tolist() if code >= 0]
     words = [value for value in used if isinstance(value, str)]
     if words and (len(words) < len(used) or any(map(_is_awkward, words))):
-        return "json", _json_texts(values)
-    cells = [*map(str, values.categories), ""]
-    texts = [cells[code] for code in values.codes.tolist()]
+        return "json", _cells(values, json.dumps)
+    texts = _cells(values)
     if name in COLUMNS:
         return ("text" if words and all(map(_is_whole, words)) else ""), texts
     if not words:
@@ -261,9 +243,9 @@ def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
     return ("text" if all(_float(word) is not None for word in words) else ""), texts
 
 
-def _json_texts(values: Nominal) -> list[str]:
-    """Returns the cells of a column of names as JSON values."""
-    cells = [*map(json.dumps, values.categories), ""]
+def _cells(values: Nominal, spell: Callable[[int | str], str] = str) -> list[str]:
+    """Returns the cells of a column of names, empty for unknown names."""
+    cells = [*map(spell, values.categories), ""]
     return [cells[code] for code in values.codes.tolist()]
 
 
@@ -276,10 +258,3 @@ def _is_whole(text: str) -> bool:
     """Whether a text is a whole number without leading zeros or a plus sign."""
     digits = text.removeprefix("-")
     return len(text) < 19 and digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0"
-
-
-def _text(value: float) -> str:
-    """Returns a number as a cell: empty for NaN, whole numbers without a point."""
-    if math.isnan(value):
-        return ""
-    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)

@@ -76,7 +76,7 @@ class CsvRows:
 
     def batches(
         self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
-    ) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
+    ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
         """Yield the rows in batches of some ten thousand.
 
         Parameters
@@ -101,39 +101,39 @@ class CsvRows:
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the line number and the cells of each good row; drops and counts broken rows."""
-        width, feed = len(self.header), self._feed
+        feed = self._feed
         while True:
+            row: list[str] = []
+            where = ""
             try:
                 row = next(self._reader)
+                problem = self._problem(row)
             except StopIteration:
                 if feed.is_over:
                     return
-                row = []
+                problem = ""
             except csv.Error as error:
-                self._problems.drop(feed.first, "quotes that do not match", feed.text, where=str(error))
+                problem, where = "quotes that do not match", str(error)
+            if problem:
+                self._problems.drop(feed.first, problem, feed.text, where=where)
                 feed.retry()
                 continue
-            if len(row) == width and not feed.has_nul:
-                if self._swallowed(feed.others):
-                    self._problems.drop(feed.first, "an opening quote without a closing quote", feed.text)
-                    feed.retry()
-                    continue
-                yield feed.first, row
-                feed.row_done()
-            elif not row or (len(row) > width and not any(row[width:]) and not feed.has_nul):
-                if row:  # the line ends with a delimiter
-                    yield feed.first, row[:width]
-                feed.row_done()
-            else:
-                what = "a NUL byte" if feed.has_nul else f"{len(row)} cells instead of {width}"
-                self._problems.drop(feed.first, what, feed.text)
-                feed.retry()
+            if row:
+                yield feed.first, row[: len(self.header)]
+            feed.row_done()
 
-    def _swallowed(self, lines: Sequence[str]) -> bool:
-        """Whether one of the continuation lines of a row is a record by itself."""
-        is_record, width = self._is_record, len(self.header)
-        rows = csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
-        return is_record is not None and any(len(cells) == width and is_record(cells) for cells in rows)
+    def _problem(self, row: Sequence[str]) -> str:
+        """Returns the reason why a row is broken; empty for a good row, an empty row, and a row with a delimiter at its
+        end."""
+        width, is_record = len(self.header), self._is_record
+        if not row or (len(row) > width and not any(row[width:]) and not self._feed.has_nul):
+            return ""
+        if self._feed.has_nul or len(row) != width:
+            return "a NUL byte" if self._feed.has_nul else f"{len(row)} cells instead of {width}"
+        # If a continuation line of the row is a record by itself, the opening quote before it is an error.
+        rows = csv.reader([line for line in self._feed.others if "\0" not in line], delimiter=self.delimiter)
+        swallowed = is_record is not None and any(len(cells) == width and is_record(cells) for cells in rows)
+        return "an opening quote without a closing quote" if swallowed else ""
 
 
 def delimiter_of(line: str) -> str:

@@ -12,12 +12,13 @@ import numpy as np
 from ...errors import input_error
 from ...table import LogInfo, Trace
 from ...units import parse_duration
-from ..batch import Memo, either, positive
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
-from .qstat import size_kib
-from .records import asked, columns_of, ending, held, number, plain_id
+from ..memo import Memo, either, positive
+from .qstat import asked, ending, number, plain_id, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
+_PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
+_NCPUS = re.compile(r"\bncpus=(\d{1,9})")
 _STAMPS = ("ctime", "qtime", "etime", "start", "end")
 _LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
 _TEXTS = (
@@ -107,7 +108,7 @@ class _Log:
         self._reruns: dict[str, int] = {}
         self._gone: set[str] = set()
         self._ended: set[str] = set()
-        words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
+        words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
         self._times = Memo(_seconds)
@@ -161,40 +162,39 @@ class _Log:
         if len(good) < len(lines):
             texts = {key: [values[k] for k in good] for key, values in texts.items()}
             lines, names = [lines[k] for k in good], [names[k] for k in good]
-        texts["account"] = [one or _unless_default(other) for one, other in zip(texts["account"], texts["project"])]
+        texts["account"] = [
+            # Every job without a project has PBS's default project.
+            account or ("" if project.strip("\"'") == "_pbs_project_default" else project)
+            for account, project in zip(texts["account"], texts["project"])
+        ]
         waits = zip(texts["depend"], texts["Resource_List.depend"])
         texts["dependency"] = [_depends(first or second) for first, second in waits]
-        measured = {"exclusive": np.array([_whole_nodes(place) for place in texts["Resource_List.place"]])}
-        measured |= self._measure(lines, texts)
+        # `place` has "excl" if the nodes are not shared.
+        shares = [float("excl" in place) if place else math.nan for place in texts["Resource_List.place"]]
+        measured = {"exclusive": np.array(shares), **self._measure(lines, texts)}
         codes = {name: words.of(texts[_NAMES.get(name, name)]) for name, words in self._columns.words.items()}
         self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
         """Returns all numeric columns of a batch of records, and adds the texts of the status."""
-        ctime, qtime, etime, start, end = (positive(_plain(texts[key])) for key in _STAMPS)
+
+        def count(key: str) -> np.ndarray:
+            return positive(_plain(texts[key]))
+
+        ctime, qtime, etime, start, end = map(count, _STAMPS)
         limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
-        submit = either(ctime, qtime)
+        submit, without_negative = either(ctime, qtime), self._problems.without_negative
         start = np.where(np.isnan(start) & (used > 0), end - used, start)
         end = np.where(np.isnan(end), start + used, end)
-        run = self._known(lines, end - start, "run time (end before start)")
-        wait = self._known(lines, either(start, end) - submit, "wait (start before submission)")
+        run = without_negative(end - start, lines, "run time (end before start)", "{}")
+        wait = without_negative(either(start, end) - submit, lines, "wait (start before submission)", "{}")
         self._late += int((run - used > _SLACK).sum())
         procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
         held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
-        counts = {
-            key: positive(_plain(texts[key]))
-            for key in (
-                "resources_used.ncpus",
-                "total_execution_slots",
-                "run_count",
-                "start_count",
-                "unique_node_count",
-            )
-        }
-        alloc = either(either(counts["resources_used.ncpus"], counts["total_execution_slots"]), held_procs)
+        alloc = either(either(count("resources_used.ncpus"), count("total_execution_slots")), held_procs)
         each = np.where(alloc > 0, alloc, procs)
         pmem = self._amount("Resource_List.pmem", texts, lines)
-        runs = either(counts["run_count"], counts["start_count"]) - 1
+        runs = either(count("run_count"), count("start_count")) - 1
         at_limit = (run >= limit) & (limit > 0)
         torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
         texts["status"] = list(map(ending, texts["Exit_status"], np.isnan(start).tolist(), torque, at_limit.tolist()))
@@ -205,8 +205,8 @@ class _Log:
             "run_time": run,
             "req_procs": procs,
             "alloc_procs": alloc,
-            "req_nodes": positive(_plain(texts["Resource_List.nodect"])),
-            "alloc_nodes": either(counts["unique_node_count"], nodes),
+            "req_nodes": count("Resource_List.nodect"),
+            "alloc_nodes": either(count("unique_node_count"), nodes),
             "req_gpus": either(_plain(texts["Resource_List.ngpus"]), gpus),
             "req_time": positive(limit),
             "req_mem_kib": either(self._amount("Resource_List.mem", texts, lines), pmem * procs),
@@ -229,10 +229,6 @@ class _Log:
         what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
         self._problems.unknown_at(np.flatnonzero(np.isnan(values)).tolist(), lines, what, texts[key])
         return positive(values)
-
-    def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
-        """Returns the values with negative values replaced by NaN, and reports the negative values."""
-        return self._problems.without_negative(values, lines, what, form="{}")
 
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
@@ -273,16 +269,6 @@ def _seconds(text: str) -> float:
     return float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
 
 
-def _name(text: str) -> str | None:
-    """Returns a name without quotes, or None if it is empty."""
-    return text.strip("\"'") or None
-
-
-def _unless_default(project: str) -> str:
-    """Returns the project, or an empty text for PBS's default project, which every job has."""
-    return "" if project.strip("\"'") == "_pbs_project_default" else project
-
-
 def _is_stamp(text: str) -> bool:
     """Whether a text is a time in epoch seconds above 0."""
     return text.isdecimal() and len(text) < 13 and int(text) > 0
@@ -298,15 +284,6 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
         return np.fromiter(map(number, texts), dtype=float, count=len(texts))
 
 
-def _whole_nodes(place: str) -> float:
-    """Returns 1 if `place` requires nodes that are not shared, 0 if they can be shared, NaN if `place` is empty.
-
-    >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
-    (1.0, 1.0, 0.0, nan)
-    """
-    return float("excl" in place) if place else math.nan
-
-
 def _depends(text: str) -> str:
     """Returns a job's dependencies in Slurm's notation, without server names. Entries about jobs that depend on this
     job are left out.
@@ -316,3 +293,100 @@ def _depends(text: str) -> str:
     """
     items = (item.split(":") for item in text.split(",") if item.startswith("after"))
     return ",".join(":".join([kind, *(plain_id(job.split("@")[0]) or "" for job in jobs)]) for kind, *jobs in items)
+
+
+def pairs_of(message: str) -> dict[str, str]:
+    """Return the `key=value` pairs of a message. Quoted values keep their quotes and can contain blanks.
+
+    PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote values; its values end at the
+    next word that looks like a key.
+
+    Examples
+    --------
+    >>> pairs_of('user=ada account="a b=c" start=5')
+    {'user': 'ada', 'account': '"a b=c"', 'start': '5'}
+    >>> pairs_of("account=some project queue=q")["account"]
+    'some project'
+    """
+    if not has_blank_in_quotes(message):
+        try:
+            return dict([word.split("=", 1) for word in message.split()])
+        except ValueError:  # a word without `=`
+            pass
+    return dict(_PAIR.findall(message))
+
+
+def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[str]]:
+    """Return the value of each key in every message, empty if a message does not have the key.
+
+    >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
+    {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
+    """
+    fields = {key: [""] * len(messages) for key in keys}
+    for row, message in enumerate(messages):
+        pairs = pairs_of(message)
+        for key in fields.keys() & pairs.keys():
+            fields[key][row] = pairs[key]
+    return fields
+
+
+def has_blank_in_quotes(message: str) -> bool:
+    """Whether a quoted value of a message contains a blank, or a quote is not closed."""
+    for mark in ('"', "'"):
+        at = message.find(f"={mark}")
+        while at >= 0:
+            end = message.find(mark, at + 2)
+            if end < 0 or " " in message[at + 2 : end]:
+                return True
+            at = message.find(f"={mark}", end)
+    return False
+
+
+def held(vnodes: str, hosts: str) -> tuple[float, float]:
+    """Return the processors and nodes that were allocated to a job.
+
+    Parameters
+    ----------
+    vnodes, hosts
+        Values of exec_vnode and exec_host.
+
+    Returns
+    -------
+    procs, nodes : float
+        NaN means unknown.
+
+    Notes
+    -----
+    Processors are the ncpus of exec_vnode, else the slots of exec_host. Nodes are the distinct hosts of exec_host, else
+    of exec_vnode, in which `n1[0]` and `n1[1]` are parts of one host.
+
+    Examples
+    --------
+    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4"), held("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
+    ((8.0, 2.0), (4.0, 1.0))
+    >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
+    ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
+    """
+    slots, names = 0.0, set()
+    for part in hosts.split("+") if hosts else ():
+        name, _, places = part.partition("/")
+        names.add(name)
+        slots += _slots(places)
+    if vnodes:
+        slots = float(sum(map(int, _NCPUS.findall(vnodes))))
+        vnode_names = (part.strip("()").partition(":")[0] for part in vnodes.split("+"))
+        names = names or {re.sub(r"\[\d+\]$", "", name) for name in vnode_names}
+    return (slots or math.nan), (float(len(names)) or math.nan)
+
+
+def _slots(text: str) -> float:
+    """Returns the number of slots: `0*8` means 8 slots, `0-3,6` means 5, other texts mean 1."""
+    if "*" in text:
+        times = number(text.partition("*")[2])
+        return times if times > 0 else 1.0
+    total = 0
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        low, high = number(first), number(last)
+        total += int(high - low) + 1 if high >= low else 1
+    return float(total)

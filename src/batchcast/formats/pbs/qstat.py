@@ -16,17 +16,19 @@ from datetime import UTC, datetime
 
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
-from ...units import parse_duration
+from ...units import KIB_OF, parse_duration
 from ..memory import MOST_KIB
 from ..sighting import Field, Sighting, never_ran, read_fields
-from .records import asked, ending, number, plain_id
 
 _STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "S": "SUSPENDED", "U": "SUSPENDED"}
 """Jobs in other states change from one state to another (E: exiting, T: being moved)."""
 _ENDED = ("F", "X", "C")
 _REASONS = {"H": "JobHeldUser", "W": "BeginTime"}
 _MEMORY = re.compile(r"(\d+)\s*([kmgtp]?)([bw]?)", re.IGNORECASE)
-_UNITS = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3, "p": 1024.0**4}
+_SIGNALS = {"271", "265"}
+"""256 + SIGTERM and 256 + SIGKILL: the job was deleted, or killed at a limit by a server without a code for that."""
+_ENDINGS = {"0": "completed", "": "completed", "-29": "timeout", "-27": "out_of_memory", "-26": "out_of_memory"}
+_TORQUE_ENDINGS = {"0": "completed", "": "completed", "-11": "timeout", "-10": "out_of_memory"}
 SKIPPED = ("B", "M")
 """States of records that are not jobs: the parent of an array (its subjobs are listed too), and a moved job."""
 
@@ -221,7 +223,7 @@ def utc(text: str) -> float:
 
 
 def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
-    """Return Slurm's state for a PBS exit status (see `records.ending`). Only Torque has the exit status -10."""
+    """Return Slurm's state for a PBS exit status (see `ending`). Only Torque has the exit status -10."""
     return ending(status, withdrawn, is_torque or status == "-10", False).upper()
 
 
@@ -230,4 +232,102 @@ def size_kib(text: str) -> float:
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
         return math.nan
-    return float(match[1]) * _UNITS[match[2].lower()] * (8 if match[3].lower() == "w" else 1)
+    return float(match[1]) * KIB_OF[match[2].upper()] * (8 if match[3].lower() == "w" else 1)
+
+
+def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
+    """Return the processors and GPUs that a job requested.
+
+    Parameters
+    ----------
+    ncpus, select, nodes
+        Values of Resource_List.ncpus, .select and .nodes.
+
+    Returns
+    -------
+    procs, gpus : float
+        NaN means unknown.
+
+    Notes
+    -----
+    With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added, with
+    one processor for a chunk without a number of processors. With `nodes` (Torque), `ncpus` is often the default 1, so
+    the larger of the two numbers is used.
+
+    Examples
+    --------
+    >>> asked("", "2:ncpus=4:ngpus=1+ncpus=8", ""), asked("1", "", "2:ppn=8+n7#shared"), asked("6", "", "")
+    ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
+    """
+    total = number(ncpus)
+    chunks = [chunk for chunk in (select or nodes).split("+") if chunk]
+    if not chunks:
+        return (total if total > 0 else math.nan), math.nan
+    procs = gpus = 0.0
+    for chunk in chunks:
+        first, *rest = chunk.partition("#")[0].split(":")
+        times = float(first) if re.fullmatch(r"\d{1,9}", first) else 1.0
+        amounts = dict(item.partition("=")[::2] for item in (first, *rest))
+        each = number(amounts.get("ncpus" if select else "ppn", ""))
+        procs += times * (each if each > 0 else 1.0)
+        gpu = number(amounts.get("ngpus", amounts.get("gpus", "")))
+        gpus += times * (gpu if gpu > 0 else 0.0)
+    if total > 0:
+        procs = total if select else max(procs, total)
+    return (procs if procs > 0 else math.nan), gpus
+
+
+def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str:
+    """Return the status word for an Exit_status.
+
+    Parameters
+    ----------
+    status
+        The Exit_status.
+    never_ran, is_torque
+        Whether the job never ran, and whether Torque wrote the record.
+    at_limit
+        Whether the job ran as long as its time limit.
+
+    Returns
+    -------
+    str
+
+    Notes
+    -----
+    Negative codes come from the server and differ between PBS Pro (-29: time limit exceeded) and Torque (-11). 256 + 15
+    and 256 + 9 mean that the job was killed: by the server if the job ran until its time limit, otherwise because
+    somebody deleted the job.
+
+    Examples
+    --------
+    >>> ending("-29", False, False, False), ending("271", False, True, True), ending("271", False, True, False)
+    ('timeout', 'timeout', 'cancelled')
+    """
+    if never_ran:
+        return "cancelled"
+    if status in _SIGNALS:
+        return "timeout" if at_limit else "cancelled"
+    return (_TORQUE_ENDINGS if is_torque else _ENDINGS).get(status, "failed")
+
+
+def plain_id(job: str) -> str | None:
+    """Return a job id without the server, in the form that batchcast sorts by; None for the parent of an array.
+
+    Examples
+    --------
+    >>> plain_id("12[3].srv"), plain_id("12-4.srv"), plain_id("12.srv.org"), plain_id("12[].srv"), plain_id("R9.srv")
+    ('12_3', '12_4', '12', None, 'R9')
+    """
+    name = job.partition(".")[0]
+    if name.isdecimal():
+        return name
+    if "[]" in name:
+        return None
+    match = re.fullmatch(r"(\d+)(?:\[(\d+)\]|-(\d+))", name)
+    return f"{match[1]}_{match[2] or match[3]}" if match else name
+
+
+def number(text: str) -> float:
+    """Return a text as a whole number; NaN if the text is not a whole number."""
+    return float(text) if text.isdecimal() and len(text) < 13 else math.nan

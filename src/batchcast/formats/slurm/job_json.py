@@ -8,7 +8,7 @@ for a waiting job is Slurm's forecast and is ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,14 +16,12 @@ import msgspec
 from ...errors import InputError, input_error
 from ...units import format_duration
 from ..chunks import load_json
+from .resources import parse_tres
 from .scontrol_json import as_list, at, number, tres
 
 COMMAND = "sacct -a --json -S 2026-01-01 > jobs.json"
-_UNSET = {
-    "4294967294",
-    "18446744073709551614",
-    "65534",
-}  # NO_VAL of 32, 64 and 16 bits, in the plain numbers of v0.0.37
+# NO_VAL and INFINITE of 32, 64 and 16 bits, in the plain numbers of v0.0.37
+_UNSET = {"4294967294", "18446744073709551614", "65534"}
 _INFINITE = {"4294967295", "18446744073709551615", "65535"}
 _PER_CPU = 1 << 63
 """A bit of required.memory (up to v0.0.38), which means that the amount is per processor."""
@@ -159,7 +157,7 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
         "ElapsedRaw": _plain(at(job, "time/elapsed")),
         "TimelimitRaw": _minutes(at(job, "time/limit")),
         "ReqCPUS": _plain(at(job, "required/CPUs")),
-        "AllocCPUS": _amount(at(job, "tres/allocated"), "cpu"),
+        "AllocCPUS": parse_tres(allocated).get("cpu", ""),
         "AllocNodes": _plain(job.get("allocation_nodes")),
         "ReqMem": _memory(at(job, "required/memory_per_node"), at(job, "required/memory_per_cpu"),
                           at(job, "required/memory"), requested),
@@ -287,11 +285,6 @@ def _state(words: Any, killer: Any) -> str:
         return word
     by = str(killer or "")
     return "CANCELLED by 0" if by in ("root", "0") else f"CANCELLED by {by}" if by else word
-
-
-def _amount(items: Sequence[Mapping[str, Any]] | None, kind: str) -> str:
-    """Returns the count of one kind of TRES."""
-    return next((str(item.get("count", "")) for item in items or () if item.get("type") == kind), "")
 
 
 def _cpu(value: Any, *of_steps: Any) -> str:

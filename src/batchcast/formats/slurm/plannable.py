@@ -24,7 +24,6 @@ FIELDS = (
 """Fields for `squeue -O` (Slurm 22.05 and newer)."""
 NOTHING = ("", "N/A", "NA", "(null)", "0:00", "None")
 BEGUN = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "RESIZING"})
-WAITING = frozenset({"PENDING"})
 
 
 class Plannable(NamedTuple):
@@ -106,7 +105,7 @@ def plannable(record: Mapping[str, str]) -> Plannable:
         raw_id=get("JobID", "") or job_id,
         submit_time=submit,
         begun=state in BEGUN,
-        waits=state in WAITING,
+        waits=state == "PENDING",
         limit=limit,
         partitions=tuple(filter(None, get("Partition", "").split(","))),
         qos=get("QOS", ""),

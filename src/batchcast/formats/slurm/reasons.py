@@ -152,7 +152,8 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
     'ReqNodeNotAvail, May be reserved for other job'
     """
-    away = [node for node in expand(nodes_asked) if node in down] if may_be_down(reason) else []
+    may_be_down = word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
+    away = [node for node in expand(nodes_asked) if node in down] if may_be_down else []
     return f"ReqNodeNotAvail, UnavailableNodes:{fold(away)}" if away else reason
 
 
@@ -189,11 +190,6 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
 def about_nodes(reason: str) -> bool:
     """Whether the meaning of a Slurm reason for waiting depends on which nodes are down."""
     return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
-
-
-def may_be_down(reason: str) -> bool:
-    """Whether a reason can mean reserved nodes as well as nodes that are down."""
-    return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
 
 
 def limit_of(name: str) -> str:

@@ -7,24 +7,29 @@ repaired if possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...columns import OUT_OF_MEMORY
 from ...errors import input_error
-from ...job import status_from_sacct
+from ...job import is_slurm_state, status_from_sacct
 from ...table import LogInfo, Nominal, Trace, Values
 from ...table.columns import SORTED, in_log_order
-from ..batch import SAID_NUMBERS, Batch, either, memos, name_or_null, positive
-from ..chunks import Codes, LogColumns, Problems, as_ids, unix_text, whole_lines
-from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
-from .job_json import job_columns
-from .resources import gpu_type
-from .sacct_layout import COMMAND, Layout
-from .sacct_lines import Columns, Records, no_header
+from ...units import parse_duration, parse_memory
+from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
+from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
+from ..memory import MOST_KIB, per_gpu
+from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
+from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
+from .sbatch import command_digest, parse_submit_line, submitted_command
 
 _NAMES = {
     "user_id": ("user", "uid"),
@@ -102,10 +107,10 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
             table.add(layout, columns, numbers)
-    records.close()
+    records.give_up()
     if records.layout is None:
         raise no_header(source, first)
-    return _whole(table, records, source, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
+    return table.trace(source, records, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
 
 
 def read_sacct_columns(
@@ -150,7 +155,7 @@ def read_sacct_columns(
     jobs, numbers = records.take_columns(layout, texts, list(range(1, len(texts[0]) + 1)))
     if numbers:
         table.add(layout, jobs, numbers)
-    return _whole(table, records, source, notes)
+    return table.trace(source, records, notes)
 
 
 def read_sacct_json(
@@ -181,22 +186,215 @@ def read_sacct_json(
     >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
     ([120.0], [nan])
     """
+    from .job_json import job_columns  # imported late, because text does not need msgspec
+
     columns, notes = job_columns(b"".join(blocks), source)
     return read_sacct_columns(columns, source, strict=strict, zone=zone, notes=notes)
+
+
+def _plain_number(text: str) -> float:
+    """Returns a text as a number, NaN if it is empty."""
+    return float(text) if text.strip() else math.nan
+
+
+def _minutes(text: str) -> float:
+    """Returns seconds for whole minutes (TimelimitRaw) or for a Slurm duration."""
+    return float(text) * 60 if text.strip().isdecimal() else parse_duration(text)
+
+
+BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES if they have an amount"
+_SAID_NUMBERS = {
+    "exclusive": ("exclusive", r"(?:^$|^user|^mcs|^topo|^true)()"),
+    "array_throttle": ("array", r"%(\d{1,9})$"),
+    "nice": ("nice", r"^(\d{1,10})?$"),
+    "cpus_per_task": ("cpus-per-task", r"^(\d{1,6})$"),
+}
+"""Columns of numbers that are read from the submit command (sacct's SubmitLine): name of the option, and the pattern of
+its number."""
+_BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argument; --nice lowers priority by 100
+
+
+def _said(line: str, option: str, pattern: str) -> float:
+    """Returns the number in an option of the submit command: the option's default if the option has no value, NaN if
+    the option is absent.
+
+    >>> _said("sbatch --exclusive x", "exclusive", "(?:^$)()"), _said("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
+    (1.0, 2.0)
+    """
+    value = parse_submit_line(line).get(option)
+    match = None if value is None else re.search(pattern, value)
+    return math.nan if match is None else float(match[1]) if match[1] else _BARE[option]
+
+
+PARSERS: Mapping[str, Callable[[str], float]] = {
+    "number": _plain_number,
+    "duration": parse_duration,
+    "minutes": _minutes,
+    "memory": parse_memory,
+    "per": lambda text: {"n": 1.0, "c": 2.0}.get(text[-1:].lower(), 0.0),
+    "tres_cpu": lambda text: _plain_number(parse_tres(text).get("cpu", "")),
+    "tres_mem": lambda text: parse_memory(parse_tres(text).get("mem", "")),
+    "tres_node": lambda text: _plain_number(parse_tres(text).get("node", "")),
+    "mem_per_gpu": per_gpu,
+    "tres_gpu": tres_gpus,
+    "gres_gpu": gres_gpus,
+    **{name: partial(_said, option=option, pattern=pattern) for name, (option, pattern) in _SAID_NUMBERS.items()},
+}
+"""The function that parses a text to a number, by the kind of the number (counts, durations, sizes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
+    their line number.
+
+    Attributes
+    ----------
+    layout
+        Position of each field in a row.
+    columns
+        The cells of the text, one sequence per column.
+    lines
+        Line number of each row in the file.
+    problems
+        Collects the reports about broken lines and values.
+    memo
+        The caches of numbers, by the kinds of numbers in `PARSERS`.
+    """
+
+    layout: Layout
+    columns: Sequence[Sequence[str]]
+    lines: Sequence[int]
+    problems: Problems
+    memo: Mapping[str, Memo]
+
+    def text(self, *names: str) -> Sequence[str] | None:
+        """Return the first of the named columns that exists, or None."""
+        index = self.layout.first(*names)
+        return None if index is None else self.columns[index]
+
+    def stamps(self, clock: LocalClock, name: str) -> Stamps:
+        """Parse a column of time stamps.
+
+        Parameters
+        ----------
+        clock
+            Converts local times to epoch seconds.
+        name
+            The column.
+
+        Returns
+        -------
+        tuple of ndarray
+            Epoch seconds (NaN if there is no such column), and for times in an hour that a clock change repeats, the
+            number of seconds from the first to the second pass of the hour.
+        """
+        texts = self.text(name)
+        if texts is None:
+            return no_stamps(len(self.lines))
+        epoch, later, bad = parse_stamps(texts, clock)
+        self._report(bad, f"{name}: {BAD_STAMP}", texts)
+        return epoch, later
+
+    def number(self, kind: str, *names: str) -> np.ndarray:
+        """Parse the first of the named columns that exists; NaN for unknown and unlimited values."""
+        values = self._raw(kind, *names)
+        return np.where(np.isinf(values), np.nan, values)
+
+    def limit(self) -> tuple[np.ndarray, int]:
+        """Return the time limits in seconds (0 is unknown), and the number of jobs without a limit (UNLIMITED)."""
+        limit = either(self._raw("minutes", "timelimitraw"), self._raw("duration", "timelimit"))
+        return np.where(np.isinf(limit) | (limit == 0), np.nan, limit), int((limit == UNLIMITED).sum())
+
+    def requested_memory(self, nodes: np.ndarray, procs: np.ndarray) -> np.ndarray:
+        """Return the requested memory of the whole job in KiB, from ReqMem or, if that is unknown, from ReqTRES.
+
+        An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces the value.
+        """
+        amount, in_tres = self.number("memory", "reqmem"), self.number("tres_mem", "reqtres")
+        broken, per = amount > MOST_KIB, self._raw("per", "reqmem")
+        self._report(np.flatnonzero(broken).tolist(), BROKEN_MEMORY, self.text("reqmem") or ())
+        for kind, count in ((1.0, nodes), (2.0, procs)):  # amounts are per node (suffix `n`) or processor (suffix `c`)
+            amount = np.where((per == kind) & (count > 0), amount * count, amount)
+        whole = either(np.where(broken, np.nan, amount), in_tres)
+        if not broken.any():
+            return whole
+        return either(whole, np.where(broken, self.number("tres_mem", "alloctres"), np.nan))
+
+    def gpus(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
+        gpus = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
+        return either(gpus, self.number("gres_gpu", "reqgres", "reqtresgpu") * np.where(nodes > 0, nodes, 1.0))
+
+    def codes(self, words: Codes, *names: str) -> np.ndarray:
+        """Return the codes of the first named column; if a job's cell in this column is empty, the next column is
+        used."""
+        codes = np.full(len(self.lines), -1, dtype=np.int32)
+        for name in names:
+            texts = self.text(name)
+            if texts is not None and (codes < 0).any():
+                codes = np.where(codes < 0, words.of(texts), codes)
+        return codes
+
+    def report_states(self, name: str) -> None:
+        """Report job states that Slurm does not have. Unknown job states are kept unchanged."""
+        texts = self.text(name) or ()
+        self._report(rows_where(lambda text: not is_slurm_state(text), texts), STRANGE_STATE, texts)
+
+    def said(self, words: Codes, option: str) -> np.ndarray:
+        """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
+
+        For `partition`, only lists of several partitions get a code, because sacct prints a single partition in the
+        column Partition. The option name `command` means the script and its arguments.
+        """
+        texts = self.text("submitline")
+        if texts is None:
+            return np.full(len(self.lines), -1, dtype=np.int32)
+        if option == "command":
+            values = [command_digest(submitted_command(text)) or "" for text in texts]
+        else:
+            values = [parse_submit_line(text).get(option, "") for text in texts]
+        if option == "partition":
+            values = [text if "," in text else "" for text in values]
+        return words.of(values)
+
+    def held_something(self) -> np.ndarray:
+        """Whether the record shows that a job had processors or nodes, for each job, shape (n,)."""
+        if (nodes := self.text("nodelist")) is not None:
+            return np.array([text.strip().lower() not in ("", "none assigned", "none", "(null)") for text in nodes])
+        if (tres := self.text("alloctres")) is not None:
+            # For a job that was cancelled in the queue, AllocCPUS repeats the request, but AllocTRES is empty.
+            return np.array([bool(text.strip()) for text in tres])
+        return (self.number("number", "alloccpus") > 0) | (self.number("number", "allocnodes") > 0)
+
+    def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
+        """Return the values with negative values replaced by NaN, and report the negative values."""
+        return self.problems.without_negative(values, self.lines, f"{what}: negative, read as unknown")
+
+    def _raw(self, kind: str, *names: str) -> np.ndarray:
+        """Returns the parsed values of the first column that exists, else NaN; infinities still mark unlimited and
+        unreadable values.
+        """
+        texts = self.text(*names)
+        if texts is None:
+            return np.full(len(self.lines), np.nan)
+        if kind == "number" and "".join(texts).isdecimal() and all(texts):
+            return np.fromiter(map(float, texts), dtype=float, count=len(texts))
+        values = self.memo[kind].of(texts)
+        bad = np.flatnonzero(values == BAD).tolist()
+        self._report(bad, f"{names[0]}: not a valid value, read as unknown", texts)
+        values[bad] = np.nan
+        return values
+
+    def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
+        """Reports that the values in some rows are read as unknown."""
+        self.problems.unknown_at(rows, self.lines, what, texts)
 
 
 _CUT = "the last line does not end with a line break: the file may be truncated"
 
 
 _OUTGROWN = "failed jobs count as out of memory: Slurm killed a step that exceeded its share (OverMemoryKill)"
-
-
-def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -> Trace:
-    """Returns the trace of all records; InputError if there is no job."""
-    if not table.columns.jobs:
-        steps = f"; {records.steps} job steps were ignored" if records.steps else ""
-        raise input_error(source, "the file has no job record" + steps + table.problems.because(), hint=COMMAND)
-    return table.trace(source, records, notes)
 
 
 _GPU_TYPES = {"gpu_type": ("reqtres", "reqgres"), "alloc_gpu_type": ("alloctres",)}
@@ -214,7 +412,7 @@ class _Table:
         words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
         words |= {name: Codes(lambda text: gpu_type(text) or None) for name in _GPU_TYPES}
         self.columns = LogColumns(words | {"status": Codes(status_from_sacct)})
-        self._memo = memos()
+        self._memo = {kind: Memo(parse) for kind, parse in PARSERS.items()}
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Adds columns with one order of fields; drops records without a submit time."""
@@ -225,9 +423,8 @@ class _Table:
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
                 self.problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
-            good = np.flatnonzero(~missing).tolist()
-            if good:
-                self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
+            if not missing.all():
+                self.add(layout, *rows_of(np.flatnonzero(~missing).tolist(), columns, numbers))
             return
         words = self.columns.words
         codes = {name: batch.codes(words[name], *fields) for name, fields in _CODED.items()}
@@ -260,25 +457,26 @@ class _Table:
             "req_procs": positive(req),
             "req_time": limit,
             "req_mem_kib": either(
-                batch.requested_memory(either(req_nodes, alloc_nodes), req), batch.memory_per_gpu(gpus)
+                batch.requested_memory(either(req_nodes, alloc_nodes), req),
+                batch.number("mem_per_gpu", "submitline") * positive(gpus),
             ),
             "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
             "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
             "req_gpus": gpus,
             "restarts": batch.number("number", "restarts"),
-            **{name: batch.number(name, "submitline") for name in SAID_NUMBERS},
+            **{name: batch.number(name, "submitline") for name in _SAID_NUMBERS},
         }
 
     def _times(
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns run times and waits, and counts jobs that had not finished."""
-        words = self.columns.words["status"].names
+        states = Nominal(status, tuple(self.columns.words["status"].names))
         start = self._stamps(batch, submit, "start") if batch.text("start") is not None else None
         end = self._stamps(batch, submit, "end")
-        run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
-        self.unfinished += int(unfinished(status, words, end[0]).sum())
-        self.resized += int(are(status, words, ("resizing",)).sum())
+        run, wait = run_and_wait(submit, start, end, elapsed, states, batch.held_something())
+        self.unfinished += int(unfinished(states, end[0]).sum())
+        self.resized += int(states.is_any(["resizing"]).sum())
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
 
@@ -288,10 +486,15 @@ class _Table:
         return without_zeros(epoch, submit), later
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
-        """Returns all jobs as a sorted trace, with notes."""
+        """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
+        is no job."""
+        if not self.columns.jobs:
+            steps = f"; {records.steps} job steps were ignored" if records.steps else ""
+            raise input_error(source, "the file has no job record" + steps + self.problems.because(), hint=COMMAND)
         columns = self.columns.join()
         ids: Any = columns.pop("job_id")
-        measured, outgrew = records.peaks.by_record(ids.tolist(), _nodes_held(columns, len(ids)))
+        nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))
+        measured, outgrew = records.peaks.by_record(ids.tolist(), nodes)
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
         outgrown = _ran_out(columns, outgrew)
         columns["job_id"] = ids
@@ -326,9 +529,3 @@ def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
     outgrown = outgrown & status.is_any(["failed"])
     columns["status"] = status.where(outgrown, OUT_OF_MEMORY)
     return int(outgrown.sum())
-
-
-def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:
-    """Returns the allocated nodes of each job, else the requested nodes, else 1."""
-    nodes = columns.get("alloc_nodes", columns.get("req_nodes"))
-    return nodes if isinstance(nodes, np.ndarray) else np.ones(count)

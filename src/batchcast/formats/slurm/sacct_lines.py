@@ -1,18 +1,467 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split a `sacct -P` dump into columns of text: repair broken lines, separate headers, messages and job steps, and
-compute from the steps how many GPUs a job kept busy."""
+"""Split a `sacct -P` dump into columns of text.
+
+The module knows the formats of sacct's columns, finds headers, repairs lines whose texts contain the delimiter or a
+line break, separates messages and job steps, and computes peak memory and GPU use of each job from its steps.
+"""
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
 
 from ...errors import input_error
 from ...job import is_slurm_state
-from ..chunks import Problems, rows_where
-from .sacct_forms import MOST_PIECES, Taken, check_of
-from .sacct_layout import COMMAND, DELIMITERS, Layout, StepPeaks
+from ...units import parse_memory
+from ..chunks import Problems, rows_of, rows_where
+from ..memory import STEP_FIELDS, outgrew, peak
+from .resources import parse_tres
+from .sbatch import parse_submit_line
+
+_UNKNOWN = r"|Unknown|None|N/A|INVALID"
+_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
+_DURATION = rf"(\d+-)?\d+(:\d+){{0,2}}(\.\d+)?|UNLIMITED|Partition_Limit|INVALID{_UNKNOWN}"
+_NUMBER = r"\d*\.?\d*"
+_TRES = r"([\w./:-]+=[\w.]+(,[\w./:-]+=[\w.]+)*)?"
+_USAGE = r"([\w./:-]+=\S*)?"
+_SIZE = rf"-?\d*(\.\d+)?[KMGTPE]?{_UNKNOWN}"
+_WORD = r"\S*"
+_WHOLE = (
+    "elapsedraw", "reqcpus", "alloccpus", "ncpus", "reqnodes", "allocnodes", "nnodes", "restarts", "uid", "gid",
+    "priority", "cputimeraw", "ntasks", "associd", "dbindex", "qosraw", "reservationid", "wckeyid", "resvcpuraw",
+    "plannedcpuraw", "maxdiskreadtask", "maxdiskwritetask", "maxpagestask", "maxrsstask", "maxvmsizetask", "mincputask",
+)  # fmt: skip
+_DURATIONS = ("elapsed", "totalcpu", "cputime", "suspended", "systemcpu", "usercpu")
+_EMPTY_DURATIONS = ("timelimit", "timelimitraw", "planned", "reserved", "avecpu", "mincpu", "resvcpu", "plannedcpu")
+"""Durations that sacct can leave empty, for jobs or for steps. The durations above always have a value."""
+_SIZES = (
+    "averss", "avepages", "avevmsize", "avediskread", "avediskwrite", "maxrss", "maxpages", "maxvmsize", "maxdiskread",
+    "maxdiskwrite", "avecpufreq", "consumedenergy", "consumedenergyraw",
+)  # fmt: skip
+_WORDS = (
+    "blockid", "flags", "layout", "mcslabel", "qosreq", "reservation", "reqreservation", "failednode", "sluid",
+    "reqcpufreq", "reqcpufreqmin", "reqcpufreqmax", "reqcpufreqgov", "reqgres", "reqtresgpu", "allocgres",
+    "maxdiskreadnode", "maxdiskwritenode", "maxpagesnode", "maxrssnode", "maxvmsizenode", "mincpunode",
+)  # fmt: skip
+_FORMS = {
+    "jobid": r"\d+([_+]\S+)?(\.\S+)?",
+    "jobidraw": r"\d+(\+\d+)?(\.\S+)?",
+    "state": r"[A-Z][A-Z_]*\+?( by \S+)?",
+    "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
+    "nodelist": r"None assigned|\S*",
+    "reason": r".*",
+    "": _WORD,  # the empty field after the last delimiter of `sacct -p`, or a row number that a spreadsheet added
+    "submit": _TIME,
+    **dict.fromkeys(("eligible", "start", "end"), rf"({_TIME})?"),
+    **dict.fromkeys(("exitcode", "derivedexitcode"), r"(\d+:\d+)?"),
+    **dict.fromkeys(_DURATIONS, _DURATION),
+    **dict.fromkeys(_EMPTY_DURATIONS, rf"({_DURATION})?"),
+    **dict.fromkeys(_WHOLE, _NUMBER),
+    **dict.fromkeys(_SIZES, _SIZE),
+    **dict.fromkeys(_WORDS, _WORD),
+    **dict.fromkeys(("reqtres", "alloctres"), _TRES),
+    **{
+        f"tresusage{way}{what}": _USAGE
+        for way in ("in", "out")
+        for what in ("ave", "max", "maxnode", "maxtask", "min", "minnode", "mintask", "tot")
+    },
+    **dict.fromkeys(("user", "group", "qos", "account", "partition", "cluster"), r"[^\s/]*"),
+}
+_TEXT_FORMS = {
+    "jobname": r".*",
+    "workdir": r"(/.*)?",
+    "submitline": r"([\w./~+-]*(sbatch|srun|salloc|scrun|scrontab)[\w.+-]*(\s.*)?)?",
+}
+"""Text columns that are read and can contain the delimiter. Other text columns (comments, paths) have no format."""
+_SAID = {"constraints": "constraint", "jobname": "job-name"}
+"""Text columns whose value the submit command can repeat, with the name of the option."""
+MOST_PIECES = 64
+
+
+def _constraint(text: str) -> bool:
+    """Whether a text can be a Slurm constraint, in which no operand is empty and every bracket is closed."""
+    form = r"([^\s|&]+([|&][^\s|&]+)*)?"
+    return bool(re.fullmatch(form, text)) and all(text.count(a) == text.count(b) for a, b in ("[]", "()"))
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    **{name: re.compile(form, re.DOTALL).fullmatch for name, form in (_FORMS | _TEXT_FORMS).items()},
+    "constraints": _constraint,
+}
+
+
+def _fits(name: str, text: str) -> bool:
+    """Whether a field has the format of its column; True for columns without a known format."""
+    return name not in _CHECKS or bool(_CHECKS[name](text))
+
+
+class Taken(NamedTuple):
+    """A line split into fields. `fields` is None if no split fits; `undecided` is True if several splits fit and
+    differ.
+    """
+
+    fields: list[str] | None
+    undecided: bool = False
+
+
+def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> Taken:
+    """Split a line with more pieces than columns, if the formats of the other columns show to which text columns the
+    surplus pieces belong.
+
+    Parameters
+    ----------
+    names
+        The columns in lower case, n names.
+    pieces
+        The texts between the line's delimiters, n or more.
+    delimiter
+        The delimiter, which is put back between pieces of one text column.
+
+    Returns
+    -------
+    Taken
+
+    Notes
+    -----
+    The function examines every way to assign the surplus pieces to text columns. An assignment fits if every column of
+    known format has its format. All assignments that fit must agree on each column that batchcast reads (`_CHECKS`). If
+    assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the command decides.
+    O(columns * surplus**2).
+
+    Examples
+    --------
+    >>> take_apart(["jobid", "jobname", "state"], ["7", "a", "b", "FAILED"], "|")
+    Taken(fields=['7', 'a|b', 'FAILED'], undecided=False)
+    >>> take_apart(["jobid", "constraints", "jobname"], ["7", "intel", "amd", "j"], "|")
+    Taken(fields=None, undecided=True)
+    """
+    surplus = len(pieces) - len(names)
+    if not 0 < surplus <= MOST_PIECES:
+        return Taken(None)
+    ways = _Ways(names, pieces, delimiter)
+    if not ways.edges[0]:
+        return Taken(None)
+    if ways.undecided():
+        ways.ask_the_command()
+    return Taken(None, undecided=True) if ways.undecided() else Taken(ways.fields())
+
+
+class _Ways:
+    """All ways to assign the pieces of a broken line to columns. `edges[k]` has pairs: the number of surplus pieces
+    used before column k, and the number used up to and including column k."""
+
+    def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
+        self.names, self.pieces, self.delimiter = names, pieces, delimiter
+        self.edges: list[list[tuple[int, int]]] = []
+        surplus, here = len(pieces) - len(names), {0}
+        for k, name in enumerate(names):
+            last = surplus if name not in _FORMS else -1
+            edges = ((before, after) for before in sorted(here) for after in range(before, max(before, last) + 1))
+            self.edges.append([edge for edge in edges if _fits(name, self.text(k, *edge))])
+            here = {after for _, after in self.edges[k]}
+        self._keep({surplus})
+
+    def text(self, k: int, before: int, after: int) -> str:
+        """Returns the text of column k if `before` surplus pieces are used before it and `after` up to and including
+        it."""
+        return self.delimiter.join(self.pieces[k + before : k + after + 1])
+
+    def undecided(self) -> list[int]:
+        """Returns the columns that batchcast reads and whose text is not the same in all remaining assignments."""
+        return [k for k, name in enumerate(self.names) if name in _CHECKS and len(self.edges[k]) != 1]
+
+    def ask_the_command(self) -> None:
+        """Keeps the assignments in which texts equal the options in the submit command, if exactly one reading of the
+        command fits."""
+        if "submitline" not in self.names:
+            return
+        every, line = self.edges, self.names.index("submitline")
+        agreeing = []
+        for edge in every[line]:
+            self.edges = [[edge] if k == line else edges for k, edges in enumerate(every)]
+            if self._agree(parse_submit_line(self.text(line, *edge))):
+                agreeing.append(self.edges)
+        self.edges = agreeing[0] if len(agreeing) == 1 else every
+
+    def _agree(self, options: Mapping[str, str]) -> bool:
+        """Keeps the assignments in which texts that contain a delimiter equal the command's options. Returns whether at
+        least one text equals its option and at least one assignment remains.
+        """
+        agrees = False
+        for k, name in enumerate(self.names):
+            text = options.get(_SAID.get(name, ""), "")
+            same = [edge for edge in self.edges[k] if self.text(k, *edge) == text] if self.delimiter in text else []
+            self.edges[k] = same or self.edges[k]
+            agrees |= bool(same)
+        here = {0}
+        for k, edges in enumerate(self.edges):
+            self.edges[k] = [edge for edge in edges if edge[0] in here]
+            here = {after for _, after in self.edges[k]}
+        self._keep({len(self.pieces) - len(self.names)})
+        return agrees and all(self.edges)
+
+    def fields(self) -> list[str]:
+        """Returns the fields of one of the remaining assignments, which all agree on the columns that batchcast
+        reads."""
+        fields, before = [], 0
+        for k, edges in enumerate(self.edges):
+            after = next(end for start, end in edges if start == before)
+            fields.append(self.text(k, before, after))
+            before = after
+        return fields
+
+    def _keep(self, ends: set[int]) -> None:
+        """Drops the assignments that do not use all pieces of the line."""
+        for k in range(len(self.edges) - 1, -1, -1):
+            self.edges[k] = [edge for edge in self.edges[k] if edge[1] in ends]
+            ends = {before for before, _ in self.edges[k]}
+
+
+DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
+COMMAND = "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt"
+"""The command that prints a readable dump, with job steps and their peak memory."""
+_QUOTED = (",", ";", "\t")
+"""Delimiters of CSV files. Cells can be in quotes if another program wrote the file; sacct never writes quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a dump.
+
+    Attributes
+    ----------
+    delimiter
+        The delimiter.
+    width
+        Number of columns.
+    place
+        Position of each column in a line, by lower-case name.
+    names
+        All column names in their order.
+    is_quoted
+        Whether cells can be in quotes (RFC 4180).
+    """
+
+    delimiter: str
+    width: int
+    place: dict[str, int]
+    names: tuple[str, ...]
+    is_quoted: bool = False
+
+    @classmethod
+    def of(cls, line: str) -> Layout | None:
+        """Return the layout if a line is a header with job ids and submit times, else None.
+
+        Examples
+        --------
+        >>> Layout.of("JobID|Submit|State").place, Layout.of('"JobID";"Submit"').is_quoted
+        ({'jobid': 0, 'submit': 1, 'state': 2}, True)
+        """
+        if "submit" not in (lowered := line.lower()) or "jobid" not in lowered:
+            return None
+        for delimiter in DELIMITERS:
+            quoted = '"' in line
+            cells = cells_of(line, delimiter) if quoted else line.split(delimiter)
+            names = tuple(name.strip().lower().split("%")[0] for name in cells or ())
+            if "submit" in names and ("jobid" in names or "jobidraw" in names):
+                return cls.named(names, delimiter, quoted or delimiter in _QUOTED)
+        return None
+
+    @classmethod
+    def named(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
+        """Return the layout for columns with the given lower-case names."""
+        return cls(delimiter, len(names), {name: names.index(name) for name in names}, tuple(names), is_quoted)
+
+    @property
+    def job(self) -> int:
+        """Position of the job id in a line."""
+        return self.place["jobid"] if "jobid" in self.place else self.place["jobidraw"]
+
+    def is_plain(self, line: str) -> bool:
+        """Whether a line has the right number of fields and a number where the job id belongs. The test is fast,
+        because it reads only the number of fields and the job id.
+
+        A header has no number in the place of the job id, and a line that was broken by a text has another number of
+        fields.
+        """
+        if line.count(self.delimiter) != self.width - 1 or (self.is_quoted and '"' in line):
+            return False
+        job = self.job
+        return line[:1].isdigit() if job == 0 else line.split(self.delimiter, job + 1)[job][:1].isdigit()
+
+    def first(self, *names: str) -> int | None:
+        """Return the position of the first of the given columns that exists, or None."""
+        return next((self.place[name] for name in names if name in self.place), None)
+
+    def split(self, line: str) -> list[str] | None:
+        """Return the fields of a line; None if a quote is not closed."""
+        return cells_of(line, self.delimiter) if self.is_quoted and '"' in line else line.split(self.delimiter)
+
+    def is_record(self, fields: Sequence[str]) -> bool:
+        """Whether the number of fields is right, and job id and submit time are where they belong."""
+        return len(fields) == self.width and not self.misfits(fields, ("jobid", "jobidraw", "submit"))
+
+    def misfits(self, fields: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+        """Return which of the given columns (default: all) have a known format that their fields do not have."""
+        known = (name for name in names or self.names if name in self.place)
+        return [name for name in known if not _fits(name, fields[self.place[name]])]
+
+    def mend(self, fields: Sequence[str]) -> Taken:
+        """Repair a line whose texts contained delimiters or line breaks, if the other columns determine the right
+        split."""
+        if len(fields) == self.width:
+            return Taken(None if self.misfits(fields) else list(fields))
+        return take_apart(self.names, fields, self.delimiter)
+
+
+def cells_of(line: str, delimiter: str) -> list[str] | None:
+    """Return the cells of one CSV record, which can have line breaks in quotes; None if quotes do not match.
+
+    Examples
+    --------
+    >>> cells_of('1,"a,b","say ""hi"" twice"', ","), cells_of('1,"a', ",")
+    (['1', 'a,b', 'say "hi" twice'], None)
+    """
+    try:
+        rows = list(csv.reader([f"{part}\n" for part in line.split("\n")], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 else None
+
+
+_PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}
+_MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
+_PERCENT = re.compile(r"\d+(\.\d*)?")
+
+
+class StepPeaks:
+    """The peak memory of each record over the rows of its steps, and how many GPUs the steps used.
+
+    Several records can have the same id: runs of a requeued job, jobs of several clusters, or a reused id. A step
+    belongs to the last record before it that has the step's job id. If a step comes before all records with its job id
+    (in a sorted file), it counts only if a single record has this id.
+
+    Examples
+    --------
+    >>> layout = Layout.of("JobID|Submit|MaxRSS")
+    >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
+    >>> peaks.by_record(["7", "8"], np.array([2.0, 1.0]))[0]["used_mem_kib"].tolist(), peaks.zeros
+    ([24.0, nan], 1)
+    >>> peaks.take(Layout.of("JobID|Submit|TRESUsageInTot"), [["9", "9.0"], ["", ""], ["", "gres/gpuutil=160,mem=1G"]])
+    >>> used, _ = peaks.by_record(["9", "8"], np.ones(2)); used["used_gpus"].tolist(), used["used_gpu_mem_kib"].tolist()
+    ([1.6, nan], [nan, nan])
+    """
+
+    def __init__(self) -> None:
+        self.zeros = self.bad = 0
+        self._records: dict[str, int] = {}
+        self._before_any: set[str] = set()
+        self._most: dict[str, dict[Key, float]] = {"used_mem_kib": {}, "used_gpus": {}, "used_gpu_mem_kib": {}}
+        self._outgrown: set[Key] = set()
+
+    def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
+        """Read rows of one layout in the order of the file, jobs and steps."""
+        if layout.first(*_MEASURED) is None:
+            return
+        names = [(place, _PLACES[name]) for name, place in layout.place.items() if name in _PLACES]
+        measured = [columns[layout.place[name]] for name in _MEASURED if name in layout.place]
+        for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
+            name, dot, _ = job.partition(".")
+            if not dot:
+                self._records[name] = self._records.get(name, 0) + 1
+            if not any(texts):
+                continue
+            row = {name: columns[place][k] for place, name in names}
+            count = self._records.get(name, 0)
+            key = _key(name, count)
+            step_peak = peak([row])
+            self.zeros += step_peak.zeros
+            self.bad += step_peak.bad
+            has_gpus = "gres/gpu" in row.get("TRESUsageInTot", "")
+            if has_gpus:
+                self._take_gpus(key, row["TRESUsageInTot"])
+            if step_peak.node_kib == step_peak.node_kib:
+                self._raise_to("used_mem_kib", key, step_peak.node_kib)
+                if dot and outgrew(row):
+                    self._outgrown.add(key)
+            elif not has_gpus:
+                continue
+            if not count:
+                self._before_any.add(name)
+
+    def _take_gpus(self, key: Key, text: str) -> None:
+        """Reads the GPU use of one step: `gres/gpuutil` is in percent, summed over GPUs."""
+        tres = parse_tres(text)
+        if _PERCENT.fullmatch(percent := tres.get("gres/gpuutil", "")):
+            self._raise_to("used_gpus", key, float(percent) / 100.0)
+        if (memory := parse_memory(tres.get("gres/gpumem", ""))) >= 0:
+            self._raise_to("used_gpu_mem_kib", key, memory)
+
+    def _raise_to(self, name: str, key: Key, value: float) -> None:
+        """Stores the value of a step if it is the largest value of the record so far."""
+        self._most[name][key] = max(value, self._most[name].get(key, 0.0))
+
+    def by_record(self, ids: Sequence[object], nodes: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return what the steps of each job used.
+
+        Parameters
+        ----------
+        ids
+            Job ids in the order of the file, n values.
+        nodes
+            Allocated nodes, shape (n,).
+
+        Returns
+        -------
+        used : dict
+            Columns of shape (n,), NaN if no step was measured. `used_mem_kib`: KiB of the whole job (peak of the
+            busiest node times nodes). `used_gpus`: the GPUs that the record's busiest step kept busy.
+            `used_gpu_mem_kib`: GPU memory of the step that used most, summed over GPUs.
+        outgrown : ndarray
+            Whether a step of each job was killed for its memory (`formats.memory.outgrew`), shape (n,).
+        """
+        keys = list(self._keys(ids))
+        used = {
+            name: np.array([math.nan if key is None else most.get(key, math.nan) for key in keys], dtype=float)
+            for name, most in self._most.items()
+        }
+        used["used_mem_kib"] *= np.where(nodes > 0, nodes, 1.0)
+        return used, np.array([key in self._outgrown for key in keys], bool)
+
+    def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
+        """Yields the key of each record; None if its steps cannot be distinguished from the steps of other records."""
+        texts = [str(job) for job in ids]
+        total, seen = Counter(texts), Counter[str]()
+        for text in texts:
+            seen[text] += 1
+            is_known = total[text] == max(self._records.get(text, 1), 1)  # False if a record with this id was dropped
+            is_sure = total[text] == 1 or text not in self._before_any
+            yield _key(text, seen[text]) if is_known and is_sure else None
+
+    def notes(self) -> list[str]:
+        """Return sentences about memory peaks that were not used."""
+        counts = {
+            "a peak memory of 0 (ended before the first sample)": self.zeros,
+            "an impossible peak memory (negative, an unknown unit, or more than a pebibyte)": self.bad,
+        }
+        return [f"{count} job steps have {what}: unknown" for what, count in counts.items() if count]
+
+
+Key = str | tuple[str, int]
+
+
+def _key(number: str, count: int) -> Key:
+    """Returns the key of the `count`-th record with an id; the key of the first record is the id alone."""
+    return number if count < 2 else (number, count)
+
 
 _LONGEST_TEXT = 100  # largest number of lines over which one record can be spread
 _MOST_HOPELESS = 10_000  # lines that may fail the slow search for a repair; a file with more such lines is not a dump
@@ -77,12 +526,7 @@ class Records:
         if not steps:
             return columns, numbers
         self.steps += len(steps)
-        keep = sorted(set(range(len(numbers))) - set(steps))
-        return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
-
-    def close(self) -> None:
-        """Drop the remaining broken lines, because the text has ended."""
-        self._give_up()
+        return rows_of(sorted(set(range(len(numbers))) - set(steps)), columns, numbers)
 
     def notes(self) -> list[str]:
         """Return sentences about repaired lines and additional headers."""
@@ -108,8 +552,7 @@ class Records:
             numbers = [*numbers, *(number for number, _ in rows)]
             order = sorted(range(len(numbers)), key=numbers.__getitem__)
             mended = list(zip(*(row for _, row in rows)))
-            whole = [[*column, *more] for column, more in zip(columns, mended)]
-            columns, numbers = [[column[k] for k in order] for column in whole], [numbers[k] for k in order]
+            columns, numbers = rows_of(order, [[*column, *more] for column, more in zip(columns, mended)], numbers)
         if numbers:
             columns, numbers = self.take_columns(layout, columns, numbers)
         if numbers:
@@ -127,8 +570,7 @@ class Records:
                 dropped.add(k)
         if not dropped:
             return columns, numbers
-        keep = [k for k in range(len(numbers)) if k not in dropped]
-        return [[column[k] for k in keep] for column in columns], [numbers[k] for k in keep]
+        return rows_of([k for k in range(len(numbers)) if k not in dropped], columns, numbers)
 
     def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
         """Returns the records that an irregular line completes (header, message, broken line, blank line).
@@ -137,7 +579,7 @@ class Records:
         """
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
-            self._give_up()
+            self.give_up()
             self.layout = new_layout
             self.headers += 1
             return []
@@ -150,14 +592,16 @@ class Records:
             is_whole = layout.is_record(fields)
             single = Taken(fields) if is_whole else self._mend(fields) if len(fields) > layout.width else Taken(None)
             if single.fields is not None:
-                self._give_up()
+                self.give_up()
                 self._count_mended(line, not is_whole)
                 return [single.fields]
             if single.undecided:
-                self._give_up()
+                self.give_up()
                 self._problems.drop(self._number, UNDECIDED, line)
                 return []
-            if not self._torn and len(fields) == 1 and layout.ends_in_text and (good or last is not None):
+            # A line break in a last column of free text leaves a line that looks complete before this line.
+            ends_in_text = layout.names[-1] not in _FORMS
+            if not self._torn and len(fields) == 1 and ends_in_text and (good or last is not None):
                 if last is not None:
                     last[-1] += "\n" + line
                 else:
@@ -168,7 +612,7 @@ class Records:
             self._torn.append((self._number, line))
         whole = self._joined(layout)
         if len(self._torn) > _LONGEST_TEXT:
-            self._give_up(1)
+            self.give_up(1)
         return whole
 
     def _joined(self, layout: Layout) -> list[list[str]]:
@@ -184,7 +628,7 @@ class Records:
             whole = Taken(None) if fields is None else self._mend(fields)
             if whole == Taken(None):
                 continue
-            self._give_up(k)
+            self.give_up(k)
             number, line = self._torn[0]
             self._torn.clear()
             if whole.fields is not None:
@@ -198,7 +642,8 @@ class Records:
         """Returns a repaired line (`Layout.mend`). Stops trying after very many lines of the file could not be
         repaired."""
         assert self.layout is not None
-        if self._hopeless > _MOST_HOPELESS or not self.layout.has_submit(fields):
+        # A record without any time is impossible, and checking for a time is fast.
+        if self._hopeless > _MOST_HOPELESS or not any(_fits("submit", field) for field in fields):
             return Taken(None)
         taken = self.layout.mend(fields)
         self._hopeless += taken == Taken(None)
@@ -210,8 +655,8 @@ class Records:
             self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
             self.mended += 1
 
-    def _give_up(self, count: int | None = None) -> None:
-        """Drops the first `count` broken lines; default: all."""
+    def give_up(self, count: int | None = None) -> None:
+        """Drop the first `count` broken lines; default: all."""
         for number, line in self._torn[:count]:
             if line.strip():
                 self._problems.drop(number, self._why_broken(line), line)
@@ -269,11 +714,10 @@ def named_text(line: str) -> tuple[str, str] | None:
 
 def _is_record(fields: list[str]) -> bool:
     """Whether the fields look like a job in sacct's notation: an id, a state, and a time written as a date."""
-    is_job = check_of("jobid") or bool
     words = [field.strip('"') for field in fields]
     states = [word.split(" ")[0] for word in words]
     has_state = any(word.isupper() and len(word) > 2 and is_slurm_state(word) for word in states)
-    return has_state and any(map(_is_date, words)) and any(map(is_job, words))
+    return has_state and any(map(_is_date, words)) and any(_fits("jobid", word) for word in words)
 
 
 def _is_date(text: str) -> bool:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import InputError
+from ...units import shortest
 
 
 def at(item: Any, path: str) -> Any:
@@ -40,7 +41,7 @@ def number(value: Any) -> str:
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
     if value is None or isinstance(value, bool | Mapping | list):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return shortest(value)
 
 
 def tres(items: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
 from ...units import parse_duration
-from ..memory import STEP_FIELDS, of_whole_job, outgrew, peak, requested
+from ..memory import STEP_FIELDS, outgrew, peak, requested
 from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, never_ran, number, read_fields
 from .resources import parse_tres
 from .sbatch import command_digest
@@ -188,9 +188,9 @@ _TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
 _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
 
 
-def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
-    """Yield each job's record with the records of its steps (12.batch, 12.0), which follow it. If a job id has several
-    runs, each run is yielded separately.
+def with_steps(records: Iterable[Mapping[str, str]]) -> list[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
+    """Return each job's record with the records of its steps (12.batch, 12.0), which follow it. If a job id has several
+    runs, each run is listed separately.
 
     Examples
     --------
@@ -198,17 +198,13 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[s
     >>> [(job["JobID"], len(steps)) for job, steps in with_steps(rows)]
     [('7', 1), ('7', 0), ('8_1', 1)]
     """
-    job: Mapping[str, str] | None = None
-    steps: list[Mapping[str, str]] = []
+    jobs: list[tuple[Mapping[str, str], list[Mapping[str, str]]]] = []
     for record in records:
-        if "." in record["JobID"]:
-            steps.append(record)
-            continue
-        if job is not None:
-            yield job, steps
-        job, steps = record, []
-    if job is not None:
-        yield job, steps
+        if "." not in record["JobID"]:
+            jobs.append((record, []))
+        elif jobs:
+            jobs[-1][1].append(record)
+    return jobs
 
 
 def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
@@ -240,13 +236,14 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     if math.isnan(end) or state in ("PENDING", "RUNNING", "SUSPENDED"):
         return
     start = epoch(record["Start"])
-    withdrawn = never_ran(start, number(record["AllocNodes"]) == 0)
+    nodes = number(record["AllocNodes"])
+    withdrawn = never_ran(start, nodes == 0)
     asked = read_fields(ASKED, record, "sacct", _own_of_sacct(record))
     held = {} if withdrawn else read_fields(HELD, record, "sacct")
     memory_peak = peak(steps)
     is_measured = not math.isnan(memory_peak.node_kib)
     if is_measured and not withdrawn:
-        held["used_mem_kib"] = of_whole_job(memory_peak.node_kib, number(record["AllocNodes"]))
+        held["used_mem_kib"] = memory_peak.node_kib * (nodes if nodes > 0 else 1.0)
     state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(outgrew, steps)) else state
     for job_id in _task_ids(record["JobID"]):
         yield Sighting(

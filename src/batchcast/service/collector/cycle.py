@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, Unreachable, WrongCluster
-from ...formats.sighting import Site, Snapshot, measures_memory
+from ...formats.sighting import Site, Snapshot, gathers_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
@@ -309,7 +309,7 @@ class Collector:
         self.site = site
         if is_first:
             self._machine = MachineWatch(self.settings, self.cluster)
-        memory_by = self.settings["memory"] if measures_memory(self.site) else ""
+        memory_by = self.settings["memory"] if gathers_memory(self.site.gathers) else ""
         runtime, wait, limits = (self.settings[name] for name in ("runtime", "wait", "limits"))
         if is_first or memory_by != self._memory_by:
             self._memory_by = memory_by

@@ -15,7 +15,7 @@ from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_pr
 from ...events.recorded import outcome
 from ...machines.machine import Machine, Partition, Qos, Reservation
 from ...table import Trace
-from ...table.memory import per_processor, units_of
+from ...table.memory import share_of, units_of
 from ...units import span
 from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
 from .causes import Cause, partitions_of, pools_of
@@ -333,7 +333,7 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
     rows = rows[ran]
     gpus = np.nan_to_num(trace.number("req_gpus")[rows])
     found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
-    memory = per_processor(trace, "req_mem_kib")[rows]
+    memory = share_of(trace, "req_mem_kib", "processor")[rows]
     nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
     return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
 

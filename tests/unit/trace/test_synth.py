@@ -9,25 +9,26 @@ import pytest
 from tests.naive import lublin as naive
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_text import write_chunks
+from batchcast.formats.swf import write_chunks
 from batchcast.metrics.curves import cdf_distance
 from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
-from batchcast.trace.synth import Recipe, make_log
-from batchcast.trace.synth.log import group_jobs
-from batchcast.trace.synth.models import (
+from batchcast.trace.synth import (
     ALL,
     BATCH,
     HEAD_SHARE,
     INTERACTIVE,
+    Recipe,
     day_weights,
     draw_habits,
     draw_points,
     draw_requests,
     draw_run_times,
     draw_sizes,
+    group_jobs,
+    make_log,
 )
-from batchcast.trace.synth.models import to_clock as clock
+from batchcast.trace.synth import to_clock as clock
 
 N = 100_000
 DAY = 86400.0
