@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..metrics.accuracy import APA, MAE, Errors, size_class
+from ..metrics.accuracy import size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
 from ..metrics.measure import Measure
 from ..metrics.paired import PairedDifference, paired_differences
@@ -50,6 +50,8 @@ RUN_TIME = ("recent_mean", "requested")
 WAIT = ("recent_wait",)
 Keys = dict[str, dict[str, Any]]
 """The keys that the comparison adds to the row of each method."""
+Columns = Mapping[str, np.ndarray]
+Schedules = Mapping[str, "Schedule"]
 
 
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
@@ -89,39 +91,8 @@ def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[st
     return methods[0]
 
 
-def forecast_differences(
-    trace: Trace,
-    points: Mapping[str, np.ndarray],
-    scored: np.ndarray,
-    against: str,
-    *,
-    procs: str = "req",
-    seed: int = 0,
-    measures: Sequence[Measure] = (MAE, APA),
-    groups: np.ndarray | None = None,
-) -> Keys:
-    """Return the keys for each method's row: its difference from the reference in mean absolute error and accuracy.
-
-    `points` are seconds (n,), as the trace's run times; differences are computed over the jobs in `scored` for which
-    both methods have a prediction. The row of the reference has no difference, only the reference's means over
-    user-weeks. `groups` (n,) is the result of `burst_groups`, if the caller has already computed it.
-    """
-    group = (burst_groups(trace, procs) if groups is None else groups)[scored]
-    run = trace.run_time[scored]
-    errors = {spec: Errors(point[scored], run) for spec, point in points.items()}
-    values = {spec: {each.name: each.of(error) for each in measures} for spec, error in errors.items()}
-    return compared(trace, scored, group, values, against, measures, seed)
-
-
 def wait_differences(
-    trace: Trace,
-    points: Mapping[str, np.ndarray],
-    scored: np.ndarray,
-    against: str,
-    *,
-    crps: Mapping[str, np.ndarray],
-    procs: str = "req",
-    seed: int = 0,
+    trace: Trace, points: Columns, scored: np.ndarray, against: str, *, crps: Columns, procs: str = "req", seed: int = 0
 ) -> Keys:
     """Return the keys for each wait prediction's row: its difference from the reference in mean absolute error and
     CRPS.
@@ -138,13 +109,7 @@ def wait_differences(
 
 
 def schedule_differences(
-    trace: Trace,
-    schedules: Mapping[str, Schedule],
-    scored: np.ndarray,
-    against: str,
-    *,
-    procs: str = "req",
-    seed: int = 0,
+    trace: Trace, schedules: Schedules, scored: np.ndarray, against: str, *, procs: str = "req", seed: int = 0
 ) -> Keys:
     """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
     slowdown.
@@ -168,9 +133,8 @@ def over_log(trace: Trace, schedule: Schedule, values: np.ndarray) -> np.ndarray
 
 
 def wait_intervals(
-    trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
-    seed: int = 0,
-) -> dict[str, PairedDifference]:  # fmt: skip
+    trace: Trace, schedules: Schedules, scored: np.ndarray, against: str, *, procs: str = "req", seed: int = 0
+) -> dict[str, PairedDifference]:
     """Return each schedule's difference to the reference in mean wait only. Computing all differences takes more than
     twice as long."""
     group = burst_groups(trace, procs)[scored]
@@ -178,9 +142,7 @@ def wait_intervals(
     return _paired(waits, against, group, seed)
 
 
-def _paired(
-    values: Mapping[str, np.ndarray], against: str, group: np.ndarray, seed: int
-) -> dict[str, PairedDifference]:
+def _paired(values: Columns, against: str, group: np.ndarray, seed: int) -> dict[str, PairedDifference]:
     """Return each method's values minus the reference method's values."""
     others = [name for name in values if name != against]
     stacked = np.array([values[name] for name in others]).reshape(len(others), len(group))
@@ -197,7 +159,7 @@ def compared(
     trace: Trace,
     scored: np.ndarray,
     group: np.ndarray,
-    values: Mapping[str, Mapping[str, np.ndarray]],
+    values: Mapping[str, Columns],
     against: str,
     measures: Sequence[Measure],
     seed: int,
@@ -216,9 +178,8 @@ def compared(
 
 
 def _even(
-    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Mapping[str, np.ndarray],
-    theirs: Mapping[str, np.ndarray], metric: str,
-) -> dict[str, Any]:  # fmt: skip
+    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Columns, theirs: Columns, metric: str
+) -> dict[str, Any]:
     """Return the mean over user-weeks, the shares of users who wait less and who wait more, and the share of the ten
     largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])

@@ -15,7 +15,7 @@ from ..metrics.paired import Difference, PairedDifference
 from ..predict.protocol import name_and_settings
 from ..simulation import Schedule
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
-from .validity import Verdict
+from .validity import STATED, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,6 @@ SAME = 0.02
 LEAST_GAIN_S = 10.0
 """No user notices a mean wait below this (tau of the bounded slowdown)."""
 LEAST_GAIN = 0.05
-STATED = (Verdict.CLOSE, Verdict.ROUGH)
-"""The verdicts on a simulation for which a report states gains."""
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:

@@ -65,7 +65,7 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.simulated import DOUBTS, judge
+    from ...evaluation.validity import DOUBTS, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import named
     from ...simulation.models import Nodes, Pool
