@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..units import format_memory, span
@@ -49,6 +50,16 @@ class TableColumn:
     kind: Kind = "text"
     meaning: str = ""
     more: bool = False
+
+
+def columns_of(*words: str, more: bool = False) -> list[TableColumn]:
+    """Return columns of a table from texts `key|title|kind|meaning`; the default title is the key.
+
+    >>> columns_of("log", "mae_s|MAE, s|number")[1].title
+    'MAE, s'
+    """
+    parts: list[list[Any]] = [word.split("|", 3) for word in words]
+    return [TableColumn(*(part if part[1:] else 2 * part), more=more) for part in parts]
 
 
 def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:
@@ -330,13 +341,11 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _vendored(name: str) -> str:
+def _asset(name: str, package: str = "batchcast.report", folder: str = "assets") -> str:
+    """Return the text of a file that pages contain."""
     from importlib.resources import files
 
-    return files("batchcast.vendored").joinpath("browser", name).read_text(encoding="utf-8")
+    return files(package).joinpath(folder, name).read_text(encoding="utf-8")
 
 
-def _asset(name: str) -> str:
-    from importlib.resources import files
-
-    return files("batchcast.report").joinpath("assets", name).read_text(encoding="utf-8")
+_vendored = partial(_asset, package="batchcast.vendored", folder="browser")

@@ -15,7 +15,7 @@ from ..events.recorded import Forecasts
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from ..report import figures
-from .blocks import Block, Figure, Section, Table, TableColumn, measure_columns
+from .blocks import Block, Figure, Section, Table, columns_of, measure_columns
 from .figures import span
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
@@ -168,12 +168,11 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
                 "mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean()),
                 "interval_80": kept,
             })  # fmt: skip
+    errors = ("mae_s|mean error|seconds", "median_ae_s|median error|seconds")
     columns = (
-        *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
-        *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
-        TableColumn("median_ae_s", "median error", "seconds"),
+        *columns_of(name, "predictor", "jobs|jobs|count", "median_wait_s|median wait|seconds", *errors),
         *measure_columns(COMPARED[1:]),
-        TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
+        *columns_of("interval_80|80 % coverage|share|waits between the 10 % and 90 % quantiles"),
     )
     left_out = len(names) - len(largest)
     note = f"{left_out} smaller group{'s' if left_out != 1 else ''} left out." if left_out else ""
