@@ -404,11 +404,8 @@ def passes(specs: Sequence[str]) -> list[list[str]]:
     >>> passes(["recent_wait", "pqstar", "qbets", "forecast"])
     [['recent_wait', 'qbets'], ['pqstar'], ['forecast']]
     """
-    alone = [
-        spec
-        for spec, name in ((spec, parse_spec(spec)[0]) for spec in specs)
-        if hasattr(load("wait", name), "predict_trace") or takes("wait", name, "machine")
-    ]
+    names = {spec: parse_spec(spec)[0] for spec in specs}
+    alone = [s for s, n in names.items() if hasattr(load("wait", n), "predict_trace") or takes("wait", n, "machine")]
     together = [spec for spec in specs if spec not in alone]
     return [group for group in (together, *([spec] for spec in alone)) if group]
 

@@ -6,7 +6,7 @@ The module also shows the coverage of calibrated bounds, and the results of plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Table, TableColumn, measure_columns
+from .blocks import Block, Figure, Table, TableColumn, columns_of, measure_columns
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from ..evaluation.limits import Limits
 
 COLUMNS = (
-    TableColumn("predictor", "predictor"),
-    TableColumn("jobs", "jobs", "count", "selected jobs that ran"),
+    *columns_of("predictor", "jobs|jobs|count|selected jobs that ran"),
     *measure_columns(FORECAST),
-    TableColumn(
-        "coverage_90", "within 90 % bound", "share", "jobs that ended within the 90 % bound of their prediction"
-    ),
-    TableColumn("seconds", "took, s", "number", "time spent in the predictor, without the replay", more=True),
+    *columns_of("coverage_90|within 90 % bound|share|jobs that ended within the 90 % bound of their prediction"),
+    *columns_of("seconds|took, s|number|time spent in the predictor, without the replay", more=True),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
@@ -94,11 +91,16 @@ def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]],
     """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
     columns."""
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
-    by_fields: dict[str, list[str]] = {}
-    for row in rows:
-        if row.get("lacking"):
-            by_fields.setdefault(row["lacking"].replace(" ", ", "), []).append(named(row["predictor"]))
-    return marked, " ".join(f"* {', '.join(who)}: the log has no {fields}." for fields, who in by_fields.items())
+    by_fields = _together((row["lacking"].replace(" ", ", "), row) for row in rows if row.get("lacking"))
+    return marked, " ".join(f"* {who}: the log has no {fields}." for fields, who in by_fields.items())
+
+
+def _together(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Return the names of the rows' predictors that share a text, as one list of names per text."""
+    names: dict[str, list[str]] = {}
+    for text, row in pairs:
+        names.setdefault(text, []).append(named(row["predictor"]))
+    return {text: ", ".join(who) for text, who in names.items()}
 
 
 def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -107,12 +109,10 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
     >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
     'irpa: 100 % answered by recent_mean.'
     """
-    answered: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.get("answered_by"):
-            share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
-            answered.setdefault((share, row["answered_by"]), []).append(named(row["predictor"]))
-    return " ".join(f"{', '.join(who)}: {share} answered by {named(name)}." for (share, name), who in answered.items())
+    answered = [row for row in rows if row.get("answered_by")]
+    shares = (f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %" for row in answered)
+    names = _together((f"{share} answered by {named(row['answered_by'])}", row) for share, row in zip(shares, answered))
+    return " ".join(f"{who}: {words}." for words, who in names.items())
 
 
 def untrained(rows: Sequence[Mapping[str, Any]]) -> str:

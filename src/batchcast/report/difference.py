@@ -22,7 +22,7 @@ from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import named
 from ..units import counted, span
-from .blocks import Block, Figure, Kind, Table, TableColumn, shown
+from .blocks import Block, Figure, Kind, Table, TableColumn, columns_of, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
 Measures = Sequence[Measure]
@@ -46,28 +46,25 @@ def difference_blocks(
     if against is None:
         return []
     title, unit = measures[0].title, measures[0].unit
+    means = [f"over_user_weeks|{title} over user-weeks|{unit}|each week of each user has the same weight"]
+    if any(GEOMETRIC_MEAN.name in row for row in rows):
+        means.append(f"{GEOMETRIC_MEAN.name}|{GEOMETRIC_MEAN.title}|{GEOMETRIC_MEAN.unit}")
     columns = [
         *naming,
         *(_against(measure, against, _MEANING) for measure in measures),
-        TableColumn("over_user_weeks", f"{title} over user-weeks", unit,
-                    "each week of each user has the same weight", True),
-    ]  # fmt: skip
-    if any(GEOMETRIC_MEAN.name in row for row in rows):
-        columns.append(TableColumn(GEOMETRIC_MEAN.name, GEOMETRIC_MEAN.title, GEOMETRIC_MEAN.unit, more=True))
-    columns += [
-        TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
-        TableColumn("users_worse", "users worse off", "share", f"users whose {title} is above the reference's", True),
-        TableColumn("top_ten_share", "ten largest groups", "share",
-                    f"share of the total {title} in the ten largest groups", True),
-    ]  # fmt: skip
+        *columns_of(*means, more=True),
+        *columns_of(f"users_better|users better off|share|users whose {title} is below the reference's"),
+        *columns_of(
+            f"users_worse|users worse off|share|users whose {title} is above the reference's",
+            f"top_ten_share|ten largest groups|share|share of the total {title} in the ten largest groups",
+            more=True,
+        ),
+    ]
     if any("replicates" in row for row in rows):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
-        {
-            **named_row(row),
-            **{f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures},
-        }
+        named_row(row) | {f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures}
         for row in rows
     ]
     heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
@@ -80,9 +77,9 @@ def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
     return TableColumn(f"{measure.name}_words", f"{measure.title} against {plan_named(against)}", "difference", meaning)
 
 
-def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def named_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the name that readers see for its predictor, if it has one."""
-    return {**row, "predictor": named(str(row["predictor"]))} if "predictor" in row else row
+    return {**row, **({"predictor": named(str(row["predictor"]))} if "predictor" in row else {})}
 
 
 def plan_named(against: str) -> str:

@@ -92,6 +92,8 @@ MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cr
 PATTERNS = ("", "", "/", ".", "\\", "x", "-", "+")
 SHORTEST_DRAWN = 1.0
 Slots = Mapping[str, int] | None
+Series = Mapping[str, tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]]
+"""Positions on the x axis and values, by the name of the series."""
 
 
 def cdf(title: str, series: Mapping[str, np.ndarray], *, x: str, slots: Slots = None, caption: str = "") -> Figure:
@@ -116,7 +118,7 @@ def cdf(title: str, series: Mapping[str, np.ndarray], *, x: str, slots: Slots = 
 
 def lines(
     title: str,
-    series: Mapping[str, tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]],
+    series: Series,
     *,
     x: str,
     y: str,
@@ -183,15 +185,7 @@ def bars(
     return Figure(title, data, layout, f"{value}. {'; '.join(words)}.", caption, height)
 
 
-def scatter(
-    title: str,
-    series: Mapping[str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]],
-    *,
-    x: str,
-    y: str,
-    alt: str,
-    slots: Slots = None,
-) -> Figure:
+def scatter(title: str, series: Series, *, x: str, y: str, alt: str, slots: Slots = None) -> Figure:
     """Return a scatter plot."""
     data = []
     for name, slot in _slots(series, slots):

@@ -464,12 +464,10 @@ def growth(
     for k, (name, word, total) in enumerate(cases):
         some = made[k * replicates : (k + 1) * replicates]
         for part in [EVERYTHING, *sorted({p for one in some for p in one} - {EVERYTHING})]:
-            seen = [one[part] for one in some if part in one]
+            jobs, *waits = zip(*(one[part] for one in some if part in one))
             row: dict[str, Any] = {"variant": name, "reaction": word, "work": total, "partition": part}
-            row["procs"] = plan.machines[name][0].cpus
-            row |= {"jobs": round(float(np.mean([n for n, _, _ in seen]))), "replicates": len(seen)}
-            for key, place in (("mean_wait_s", 1), ("wait_90_s", 2)):
-                values = [float(one[place]) for one in seen]
+            row |= {"procs": plan.machines[name][0].cpus, "jobs": round(float(np.mean(jobs))), "replicates": len(jobs)}
+            for key, values in zip(("mean_wait_s", "wait_90_s"), waits):
                 row |= {key: float(np.median(values)), f"{key}_low": min(values), f"{key}_high": max(values)}
             rows.append(row)
     notes = [f"{counted(replicates, 'log')} of drawn user-weeks for each row; intervals are their smallest and largest"]

@@ -17,7 +17,7 @@ from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..accuracy import method_words
-from ..blocks import Block, Callout, Table, TableColumn, Tone, shown
+from ..blocks import Block, Callout, Table, Tone, columns_of, shown
 from ..figures import signed, span
 from ..validity import means
 from .gains import plan_words, policy_words
@@ -378,9 +378,8 @@ def _table(screen: FirstScreen) -> Table:
         }
         for bar in screen.bars
     ]  # fmt: skip
-    columns = [TableColumn("label", "queue order" if is_wait else "predicted by"),
-               TableColumn("value", screen.measure, "seconds"), TableColumn("bar", "")]  # fmt: skip
-    columns += [TableColumn("change", "against today (90 % interval)")] if is_wait else []
+    names = [f"label|{'queue order' if is_wait else 'predicted by'}", f"value|{screen.measure}|seconds", "bar|"]
+    columns = columns_of(*names, *(["change|against today (90 % interval)"] if is_wait else []))
     title = "Simulated mean wait" if is_wait else "Run-time predictions"
     return Table(f"{title} ({screen.based_on})" if screen.based_on else title, columns, rows)
 

@@ -241,25 +241,13 @@ HOW_TO = (
     "its ends to move them. By keys: arrows move it, + and − widen and narrow it, Escape (or a double click or tap) "
     "shows all."
 )
-Times = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def strips(
-    schedules: Mapping[str, Times], total: int, low: float, high: float, xaxis: Mapping[str, Any]
-) -> tuple[Figure, ...]:
-    """Return the two figures under the Gantt chart, between two instants; `schedules` has (submit, start, end,
-    processors) by name.
-
-    `xaxis` is the x axis of the Gantt chart, without the title.
-    """
-    layout = {"xaxis": xaxis, "hovermode": "closest"}
-    return _queue(schedules, low, high, layout), _overview(schedules, total, low, high, layout)
-
-
-def _queue(schedules: Mapping[str, Times], low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+def _queue(schedules: Mapping[str, Jobs], low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+    """Return the figure of the queue under the Gantt chart, between two instants."""
     traces = []
-    for name, (submit, start, _, procs) in schedules.items():
-        at, processors, jobs = waiting(submit, start, procs, low, high)
+    for name, each in schedules.items():
+        at, processors, jobs = waiting(each.submit, each.start, each.procs, low, high)
         values = {"x": short(at - low), "y": short(processors, 1), "customdata": short(jobs, 1)}
         words = "%{y} processors, by %{customdata} jobs"
         traces.append({**_area("waited for", name, QUEUE_SLOT), **values, "hovertemplate": words})
@@ -269,10 +257,11 @@ def _queue(schedules: Mapping[str, Times], low: float, high: float, layout: Mapp
     return Figure("Processors waited for", traces, layout, alt, height=160)
 
 
-def _overview(schedules: Mapping[str, Times], total: int, low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+def _overview(schedules: Mapping[str, Jobs], total: int, low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+    """Return the figure of the busy processors, with which the reader selects the time range of the other figures."""
     traces, edges = [], np.linspace(low, high, BINS + 1)
-    for name, (_, start, end, procs) in schedules.items():
-        busy = busy_share(start, end, procs.astype(float), edges, total)
+    for name, jobs in schedules.items():
+        busy = busy_share(jobs.start, jobs.end, jobs.procs.astype(float), edges, total)
         values = {"x0": 0, "dx": (high - low) / BINS, "y": short(np.append(busy, busy[-1]))}
         traces.append({**_area("busy", name, BUSY_SLOT), **values, "hovertemplate": "%{y:.0%} of the processors"})
     title = "all of it: share of the processors busy"
@@ -383,10 +372,10 @@ def gantt(evaluation: Evaluation) -> Figure | None:
         "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
         "hovermode": "closest",
     }  # fmt: skip
-    times = {name: (jobs.submit, jobs.start, jobs.end, jobs.procs) for name, jobs in drawn.items()}
     length = {604800.0: "a week", 86400.0: "a day", 3600.0: "an hour"}.get(high - low, span(high - low))
     when = f"{length} from {local:%Y-%m-%d %H:%M}"
-    below = strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")})
+    strip = {"xaxis": {key: xaxis[key] for key in ("type", "origin", "range")}, "hovermode": "closest"}
+    below = _queue(drawn, low, high, strip), _overview(drawn, total, low, high, strip)
     return Figure(
         f"A Gantt excerpt: {when}", traces, layout, f"Which jobs use which of {total:,} processors for {when}, under "
         f"{', '.join(drawn)}; {shown:,} bars at most.", caption, 480, pick=tuple(drawn), rows=rows,

@@ -170,8 +170,7 @@ def _forecast_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 def _schedule_differences(evaluation: Evaluation) -> list[Block]:
     rows = [{**_shown_row(row), **_against(row)} for row in evaluation.schedule_rows()]
-    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    compared = difference_blocks(rows, SCHEDULE, naming)
+    compared = difference_blocks(rows, SCHEDULE, blocks.columns_of("policy", "predictor|planned with"))
     return [*compared, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if compared else []
 
 
@@ -384,8 +383,8 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
         ("processors", _sizes(procs)),
         ("accuracy of the time limits", _users_accuracy(run, trace.req_time)),
     ]
-    columns = [TableColumn("what", ""), TableColumn("value", "")]
-    return Table("Contents of the log", columns, [{"what": what, "value": value} for what, value in rows])
+    cells = [{"what": what, "value": value} for what, value in rows]
+    return Table("Contents of the log", blocks.columns_of("what|", "value|"), cells)
 
 
 def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
