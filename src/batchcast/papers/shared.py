@@ -28,8 +28,7 @@ from ..events.state import SystemState
 from ..job import JobRequest
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.protocol import Prediction
-from ..report.blocks import Section, Table
-from ..report.blocks import columns_of as columns_of
+from ..report.blocks import Section, Table, TableColumn
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
 from ..units import counted
@@ -244,6 +243,16 @@ def _words(low: float, high: float) -> str:
     if low <= 0.0 <= high:
         return INSIDE
     return OUTSIDE if low > 0.0 else OTHER
+
+
+def columns_of(*words: str) -> list[TableColumn]:
+    """Return columns of a table from texts `key|title|kind|meaning`; the default title is the key.
+
+    >>> columns_of("log", "mae_s|MAE, s|number")[1].title
+    'MAE, s'
+    """
+    parts: list[list[Any]] = [word.split("|") for word in words]
+    return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]
 
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
