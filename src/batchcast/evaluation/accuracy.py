@@ -323,7 +323,7 @@ def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The predicted quantity: The column `view.run_time` has the actual values (n,), `view.req_time` the requested
+    """The predicted quantity: the column `view.run_time` has the actual values (n,), `view.req_time` the requested
     values.
 
     Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. A predicted

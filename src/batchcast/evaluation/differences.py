@@ -116,7 +116,7 @@ def schedule_differences(
 
     The differences pair the waits and slowdowns of one simulation of each schedule. The differences include how the
     change of schedule moves all other jobs of this log, but not how it would act on another log (see
-    `evaluation.replicates`).
+    `evaluation.resampling.replicated`).
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():

@@ -44,7 +44,7 @@ PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
 WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
          "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
-"""Check the settings that accept only certain words."""
+"""The accepted words of the settings that accept only certain words."""
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
 """A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -89,7 +89,7 @@ class Evaluation(Result):
         return self._once("accuracy", lambda: figures(self.scores))
 
     def schedule_rows(self) -> list[dict[str, Any]]:
-        """Return one row per policy and predictor, as in JSON; `schedules` returns the same results as typed rows."""
+        """Return one row per policy and predictor, as in JSON; `outcomes` has the same results as typed rows."""
         return [row.row() for row in self.outcomes]
 
     def limit_rows(self) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class Evaluation(Result):
         return find(self.outcomes, verdict, self._difference, self._optimism, error_s)
 
     def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
-        """Return the difference in mean wait between two rows of `schedules`."""
+        """Return the difference in mean wait between two rows of `outcomes`."""
         pair = {one.name: one.schedule for one in (row, other)}
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, other.name, procs=self.procs, seed=seed)[row.name]
@@ -433,8 +433,8 @@ def choose_model(
     Slurm's loops on the machine that the log implies (None: never) are tried if the pool is not close to the recorded
     waits and the log has properties that only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of
     a pool is unknown. If neither model is close, a rough model is preferred to a model that does not reproduce the
-    record. If both are equally close, the pool is preferred, because it is simpler. Returns None if neither model can
-    be simulated.
+    record. If both are equally close, the pool is preferred, because it is simpler. If neither model can be simulated,
+    `Chosen.model` is None.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)

@@ -216,7 +216,7 @@ def find(
     rows: Sequence[ScheduleRow], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """Return the conclusions from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
+    """Return the conclusions from the rows of schedules (`Evaluation.outcomes`); None if no simulated job is scored.
 
     Parameters
     ----------

@@ -125,7 +125,8 @@ class WaitRun:
     seconds: float
     search_s: float
     chances: np.ndarray | None = None
-    """Return the probabilities by bin of predict/hazard (n, bins) for each job, from methods that give them."""
+    """Probability that each job has started by the end of each bin of predict/hazard, shape (n, bins); None if the
+    method gives no probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,8 +372,10 @@ def last_needed(rows: np.ndarray) -> int:
 def compare(
     trace: Trace, predictor: Any, rows: np.ndarray, thresholds: Sequence[float], **options: Any
 ) -> list[tuple[float, WaitRun]]:
-    """Return a row of measures over the scored jobs for every method and every threshold; a method without a threshold
+    """Return the run of every method for every threshold, as pairs of threshold and run; a method without a threshold
     runs only once.
+
+    `rows` (n,) marks the jobs to predict, and `options` are keyword arguments of `run_waits`.
 
     `predictor` is a name, a class, an object, a function that creates one, or several of these
     (`predict.registry.named_methods`).

@@ -211,7 +211,7 @@ def _style(styles: Sequence[str], slot: int) -> str:
 
 
 def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
-    """Return JSON numbers with five significant digits (to keep pages small); text unchanged; unknown as null."""
+    """Return JSON numbers with six significant digits (to keep pages small); text unchanged; unknown as null."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]
 

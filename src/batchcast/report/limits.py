@@ -184,8 +184,8 @@ def _name(row: Row) -> str:
 
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
-    """Return tables of the largest groups, with all other groups in one row; all tables after the first grouping are
-    folded."""
+    """Return the table of the largest groups of one grouping, with all other groups in one row; `whole` is the row of
+    the whole log."""
     columns = [TableColumn("name", by), *(c for c in WASTE_COLUMNS if whole[c.key] is not None)]
     columns += columns_of(WITHOUT) if whole["jobs_without_limit"] else []
     cells = [{**row, "name": _name(row)} for row in rows]

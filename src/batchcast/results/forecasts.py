@@ -307,8 +307,10 @@ def memory_limits(
 def advised(
     trace: Trace, *, memory: bool = False, risk: float, most: float = math.inf, by: str | None = None, **given: Any
 ) -> LimitAdvice:
-    """Return `limits` (seconds) or, with `memory`, `memory_limits` (MiB); `tick` is called with the number of finished
-    jobs."""
+    """Return the result of `limits` in seconds, or of `memory_limits` in MiB if `memory` is true.
+
+    `given` has the other arguments of `find_limits` or `find_memory_limits`.
+    """
     check_log(trace)
     find = partial(requests.find_memory_limits, most=most) if memory else requests.find_limits
     found = find(trace, risk=risk, **given)

@@ -53,8 +53,8 @@ def by_group(
     """Return, for users, accounts and partitions, the groups whose mean wait falls or rises most, over the jobs in both
     schedules.
 
-    Rows have kind, group, jobs, mean waits in s in the present and in the variant, and the difference; at most `most`
-    groups gain and at most `most` lose. If `bursts` (the burst of each job, (n,)) is given, rows also have the
+    Rows have kind, group, jobs, mean waits in s in the present and in the variant, and the difference; at most `MOST`
+    groups gain and at most `MOST` lose. If `bursts` (the burst of each job, (n,)) is given, rows also have the
     difference's 90 % interval (NaN for fewer than 20 bursts), its verdict, and the number of bursts.
     """
     before, after = over_log(trace, now, now.wait_time), over_log(trace, then, then.wait_time)

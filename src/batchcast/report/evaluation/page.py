@@ -243,8 +243,8 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
-    """Return the steps from today to perfect knowledge, the table of schedules and one figure of waits; all other
-    blocks are folded."""
+    """Return the table of the main schedules, notes on the policies and one figure of waits; all other blocks are
+    folded. If the simulation is not `believed`, all blocks are folded."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
@@ -319,7 +319,7 @@ def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
 
 
 def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
-    """Return a figure of the share of their time limits that the scored jobs use."""
+    """Return sentences on how much of their time limits and of the requested core-hours the scored jobs use."""
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
@@ -458,8 +458,8 @@ def fill(
     place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
     title: str | None = None, preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
-    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, from the JSON document and the
-    page's sections.
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, and return the JSON document and
+    the page's sections.
 
     `settings` and `warnings` come from reading the log; `command` is the command that creates an equal report; `title`
     and `preface` are shown at the top of the page.
