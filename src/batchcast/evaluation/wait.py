@@ -382,7 +382,8 @@ def compare(
     """
     head, methods = trace.take(np.arange(last_needed(rows))), named_methods(predictor, "wait")
     check_installed("wait", methods.values())
-    marking = {name for name, method in methods.items() if is_by_threshold(method)}
+    # the methods whose predictions depend on how long a quick starter waits at most
+    marking = {n for n, m in methods.items() if isinstance(m, str) and takes("wait", parse_spec(m)[0], "threshold")}
     runs: dict[float, dict[str, WaitRun]] = {}
     for threshold in thresholds:
         due = {name: fresh(method) for name, method in methods.items() if not runs or name in marking}
@@ -393,11 +394,6 @@ def compare(
         for name in methods
         for at in thresholds
     ]
-
-
-def is_by_threshold(method: Any) -> bool:
-    """Return whether the predictions of a method depend on how long a quick starter waits at most."""
-    return isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")
 
 
 def passes(specs: Sequence[str]) -> list[list[str]]:

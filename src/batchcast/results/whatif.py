@@ -17,10 +17,9 @@ import numpy as np
 from batchcast import plots
 
 from ..errors import NoAnswer, UsageError, says_arguments
-from ..evaluation.differences import burst_groups, over_log, schedule_differences, shown_names
+from ..evaluation.differences import burst_groups, moved_jobs, over_log, replicated, schedule_differences, shown_names
 from ..evaluation.limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
-from ..evaluation.resampling import moved_jobs, replicated
 from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Validity, judge_validity
 from ..events.machine_size import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary

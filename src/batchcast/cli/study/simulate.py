@@ -116,7 +116,7 @@ def command(**given: Any) -> None:
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
     more: dict[str, dict[str, Any]] = {}
     if given["replicates"]:
-        from ...evaluation.resampling import replicated
+        from ...evaluation.differences import replicated
 
         def again(trace: Trace, plan_name: str) -> Schedule:
             name, spec = plans[plan_name]

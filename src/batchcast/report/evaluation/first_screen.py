@@ -107,8 +107,10 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
             _prediction_bars(evaluation), tiles, _step_without_gain(evaluation), example,
         )  # fmt: skip
     tone: Tone = "note" if findings.best is None or findings.is_hint else "good"
+    checked = evaluation.validity
+    caution = f"The simulation is {checked.verdict}: mean wait {means(checked)}." if checked is not None else ""
     return FirstScreen(
-        _gain_headline(findings), tone, _caution(evaluation, findings), "mean wait", _based_on(evaluation),
+        _gain_headline(findings), tone, caution, "mean wait", _based_on(evaluation),
         _schedule_bars(evaluation, findings), tiles, _step_with_gain(findings), example,
     )  # fmt: skip
 
@@ -154,12 +156,6 @@ def order_words(policy: str, predictor: str) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{span(low)} to {span(high)}"
-
-
-def _caution(evaluation: Evaluation, findings: Findings) -> str:
-    """Return the recorded and the simulated mean wait, and the meaning of the verdict on the simulation."""
-    checked = evaluation.validity
-    return "" if checked is None else f"The simulation is {checked.verdict}: mean wait {means(checked)}."
 
 
 def _based_on(evaluation: Evaluation) -> str:
