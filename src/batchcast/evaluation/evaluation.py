@@ -129,16 +129,15 @@ class Evaluation(Result):
 
     def results(self) -> list[dict[str, Any]]:
         """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
-        rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
-        rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
+
+        def of(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [{"part": part, **row} for row in rows]
+
         found = self.findings
-        rows += [step.row() for step in found.steps] if found else []
-        rows += [found.gain.row()] if found and found.gain else []
-        rows += [{"part": "limits", **row} for row in self.limit_rows()]
-        rows += [{"part": "waste", **row} for row in self.waste_rows()]
-        rows += [self.validity.row()] if self.validity else []
-        rows += [self.waits.row()] if self.waits else []
-        return rows + ([self.advice.row()] if self.advice else [])
+        rows = [*of("forecast", self.accuracy_rows()), *of("schedule", self.schedule_rows())]
+        rows += [one.row() for one in (*found.steps, found.gain) if one] if found else []
+        rows += [*of("limits", self.limit_rows()), *of("waste", self.waste_rows())]
+        return rows + [one.row() for one in (self.validity, self.waits, self.advice) if one]
 
     def columns(self) -> dict[str, Any]:
         """Return `results()` as columns."""
@@ -159,11 +158,9 @@ class Evaluation(Result):
 
     def warnings(self) -> list[str]:
         """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
-        warnings = [
-            f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
-        ]
-        if self.scores.never_ran:
-            warnings.append(f"{counted(self.scores.never_ran)} never ran, not scored")
+        odd, never_ran = irregular(self.trace), self.scores.never_ran
+        warnings = [f"recorded clock: {counted(count)} {rule}" for rule, count in odd.items() if count]
+        warnings += [f"{counted(never_ran)} never ran, not scored"] if never_ran else []
         warnings += self.notes
         if self.why_not:
             warnings.append(self.why_not)

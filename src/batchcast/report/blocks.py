@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,7 +59,7 @@ def columns_of(*words: str, more: bool = False) -> list[TableColumn]:
     'MAE, s'
     """
     parts: list[list[Any]] = [word.split("|", 3) for word in words]
-    return [TableColumn(*(part if part[1:] else 2 * part), more=more) for part in parts]
+    return [replace(TableColumn(*(part if part[1:] else 2 * part)), more=more) for part in parts]
 
 
 def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:

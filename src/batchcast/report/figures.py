@@ -17,18 +17,16 @@ from .blocks import Figure, Kind, shown
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
-_CLOSE_TICKS = (
-    *(1, 2, 3, 5, 10, 15, 20, 30, 45),
-    *(60 * k for k in (1, 2, 3, 5, 10, 15, 20, 30, 45)),
-    *(3600 * k for k in (1, 2, 3, 6, 12)),
-    *(86400 * k for k in (1, 2, 3, 7, 14, 30, 60, 120, 365)),
-)
-_STEPS = (
-    *(1, 2, 5, 10, 15, 30),
-    *(60 * k for k in (1, 2, 5, 10, 15, 30)),
-    *(3600 * k for k in (1, 2, 3, 6, 12)),
-    *(86400 * k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-)
+
+
+def _spans(sixtieths: Sequence[int], days: Sequence[int]) -> tuple[int, ...]:
+    """Return round spans of time: seconds and minutes (`sixtieths`), hours, and days, in seconds."""
+    counts = {1: sixtieths, 60: sixtieths, 3600: (1, 2, 3, 6, 12), 86400: days}
+    return tuple(unit * count for unit, some in counts.items() for count in some)
+
+
+_CLOSE_TICKS = _spans((1, 2, 3, 5, 10, 15, 20, 30, 45), (1, 2, 3, 7, 14, 30, 60, 120, 365))
+_STEPS = _spans((1, 2, 5, 10, 15, 30), (1, 2, 5, 10, 20, 50, 100, 200, 500))
 
 
 def tick(seconds: float) -> str:
