@@ -413,7 +413,7 @@ def growth(
     replicates: int = 5,
     seed: int = 0,
     workers: int = 1,
-    tick: Callable[[int], None] | None = None,
+    tick: Tick | None = None,
 ) -> Growth:
     """Simulate a log with grown work on the present machine and on each variant, for three reactions of users.
 
@@ -516,13 +516,7 @@ class OutageResult(Rows):
 
 
 def outage(
-    trace: Trace,
-    machine: Machine,
-    planned: Outage,
-    *,
-    procs: str = "req",
-    workers: int = 1,
-    tick: Callable[[int], None] | None = None,
+    trace: Trace, machine: Machine, planned: Outage, *, procs: str = "req", workers: int = 1, tick: Tick | None = None
 ) -> OutageResult:
     """Simulate a log under Slurm's loops without and with a planned outage, at its requested start and at other starts
     of that week.
