@@ -17,7 +17,7 @@ from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Table, TableColumn, columns_of, measure_columns
+from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -39,7 +39,7 @@ PROTOCOLS = {
 
 
 def accuracy_table(
-    rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
+    rows: TableRows, protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
     """Return rows of `evaluation.accuracy.figures` as a table; `by` adds a column with the group of jobs."""
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
@@ -87,7 +87,7 @@ MEANINGS = {
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
-def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
+def _marked(rows: TableRows) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
     columns."""
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
@@ -103,7 +103,7 @@ def _together(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
     return {text: ", ".join(who) for text, who in names.items()}
 
 
-def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
+def stand_ins(rows: TableRows) -> str:
     """Return a text that says which method replaced another method, and for what share of the jobs.
 
     >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
@@ -115,7 +115,7 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(f"{who}: {words}." for words, who in names.items())
 
 
-def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
+def untrained(rows: TableRows) -> str:
     """Return a text that names the methods that never trained because the log is too short.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
@@ -129,7 +129,7 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
+def trainings(rows: TableRows) -> str:
     """Return a text that says how often each method was trained on this log.
 
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
@@ -140,7 +140,7 @@ def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Trained: {', '.join(words)}." if words else ""
 
 
-def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+def _largest(rows: TableRows) -> tuple[TableRows, str]:
     """Return the rows of the groups with the most jobs, in the order of the groups, and a note if some groups were left
     out."""
     jobs = {row["group"]: row["jobs"] for row in rows}
@@ -191,9 +191,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 
-def planned_figure(
-    planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
-) -> list[Figure]:
+def planned_figure(planned: Mapping[str, Sequence[Planned]], rows: TableRows, slots: Mapping[str, int]) -> list[Figure]:
     """Return a figure with the planning results of one method's quantiles as a curve, and of all methods' predictions
     as points."""
     name = shown_method(planned)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "difference", "count", "seconds", "memory", "share", "number", "ratio"]
 Tone = Literal["good", "note", "warning"]
+TableRows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Table:
 
     caption: str
     columns: Sequence[TableColumn]
-    rows: Sequence[Mapping[str, Any]]
+    rows: TableRows
     note: str = ""
     folded: bool = False
 

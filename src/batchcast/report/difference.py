@@ -22,7 +22,7 @@ from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import named
 from ..units import counted, span
-from .blocks import Block, Figure, Kind, Table, TableColumn, columns_of, shown
+from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, columns_of, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
 Measures = Sequence[Measure]
@@ -34,9 +34,7 @@ SCHEDULE: Measures = COMPARED
 WAIT: Measures = COMPARED_WAITS
 
 
-def difference_blocks(
-    rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[TableColumn]
-) -> list[Block]:
+def difference_blocks(rows: TableRows, measures: Measures, naming: Sequence[TableColumn]) -> list[Block]:
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
     `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
@@ -92,7 +90,7 @@ def plan_named(against: str) -> str:
     return f"{policy}, {named(spec)}" if policy else named(spec)
 
 
-def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measures) -> Table:
+def beside(table: Table, results: TableRows, measures: Measures) -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
@@ -109,14 +107,14 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
-def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
+def _no_interval(rows: TableRows, measure: Measure) -> str:
     """Return a sentence on why a difference has no interval; empty if each difference has one."""
     stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
 
-def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
+def groups_in(rows: TableRows) -> str:
     """Return a description of the groups of jobs behind the compared rows, from `evaluation.differences.groups_of`."""
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
@@ -193,7 +191,7 @@ def signed(value: float, kind: Kind) -> str:
     return f"{sign}{shown(abs(value), kind)}"
 
 
-def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[str]:
+def deciding(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[str]:
     """Return a sentence for each difference that one group of submissions decides."""
     return [
         f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, "
@@ -295,7 +293,7 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 """The marker and the palette's slot of each verdict: both differ, so that colour is not needed to read them."""
 
 
-def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
+def interval_figures(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[Figure]:
     """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
     compared."""
     measure = measures[0]

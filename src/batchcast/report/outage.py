@@ -5,18 +5,17 @@ more time."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..units import counted, span
-from .blocks import Block, Callout, Table, TableColumn, columns_of
+from .blocks import Block, Callout, Table, TableColumn, TableRows, columns_of
 
 MOST_STARTS, MOST_GROUPS = 5, 4
 """Starts and groups in the short answer, which fits a terminal of 24 lines."""
-Cells = Sequence[Mapping[str, Any]]
 
 
-def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
+def outage_blocks(rows: TableRows, groups: TableRows, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage that was simulated on a log: the outage's requested start first, then the best
     starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
@@ -71,13 +70,13 @@ def _hours(row: Mapping[str, Any], name: str) -> str:
     return value if low != low or low == high else f"{value} ({low:,.0f} to {high:,.0f})"
 
 
-def _starts(columns: list[TableColumn], cells: Cells, rows: Cells) -> Table:
+def _starts(columns: list[TableColumn], cells: TableRows, rows: TableRows) -> Table:
     """Return the table of the starts that are shown, of all `rows`."""
     note = f"{len(cells)} of {len(rows)} starts; --details shows all." if len(cells) < len(rows) else ""
     return Table("What the outage delays, the requested start first", columns, cells, note)
 
 
-def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
+def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[Block]:
     """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
     starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
@@ -144,7 +143,7 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def growth_table(rows: Cells, intervals: str) -> Table:
+def growth_table(rows: TableRows, intervals: str) -> Table:
     """Return the table of waits after the work has grown; `intervals` explains the intervals of the waits."""
     cells = [
         {**row, "more": f"{row['work']:+.0%}", "mean": _spans(row, "mean_wait_s"), "most": _spans(row, "wait_90_s")}

@@ -18,7 +18,7 @@ from ..metrics.wait import COMPARED
 from ..trace.whole_file import whole_file
 from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
-from .blocks import Table, columns_of, measure_columns
+from .blocks import Table, TableRows, columns_of, measure_columns
 from .difference import named_row
 
 COLUMNS = (
@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
+def simulation_table(rows: TableRows, jobs: int, total: int) -> Table:
     """Return a table with one row per policy and predictor, and the simulated jobs in its caption."""
     caption = f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s"
     return Table(caption, COLUMNS, [named_row(row) for row in rows])
@@ -84,7 +84,7 @@ NOTE = (
 )
 
 
-def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
+def totals_table(rows: TableRows, jobs: int, periods: int, source: str) -> Table:
     """Return rows of `metrics.totals` as a table, with the columns that `runtime` or `simulate` prints."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
     caption = f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}"
@@ -136,7 +136,7 @@ CLOCKS = {
 }
 
 
-def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+def wait_table(rows: TableRows, title: str) -> Table:
     """Return rows of `evaluation.wait.figures` as a table; the note names the protocol and the conventions."""
     notes = []
     for clock in dict.fromkeys(row["protocol"] for row in rows):
@@ -147,7 +147,7 @@ def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     return Table(title, WAIT_COLUMNS, [named_row(row) for row in rows], " ".join(notes))
 
 
-def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parameters(target: str | Path, rows: TableRows) -> None:
     """Write a file with one line per refit and the union of all refits' columns, in order of appearance; the file is
     written completely or not at all.
 

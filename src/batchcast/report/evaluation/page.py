@@ -33,7 +33,7 @@ from ...trace.whole_file import folder
 from ...units import counted
 from .. import blocks
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, folded, page, shown
+from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, folded, page, shown
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
@@ -162,7 +162,7 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
     return [validity_line(evaluation), *waits[:1], *folded("Recorded against simulated waits, as figures", waits[1:])]
 
 
-def _forecast_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+def _forecast_differences(rows: TableRows) -> list[Block]:
     rows = [{**row_marks(row), "predictor": named(row["predictor"]), **_against(row)} for row in rows]
     compared = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
     return [*compared, *interval_figures(rows, FORECAST, ["predictor"])]
@@ -269,7 +269,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     return [NOT_BELIEVED, *folded("The simulated schedules", kept)]
 
 
-def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+def _main_rows(rows: TableRows) -> list[int]:
     """Return the main rows: for each policy the users' limits, the best prediction and perfect knowledge."""
     kept = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
