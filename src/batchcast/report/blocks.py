@@ -63,10 +63,9 @@ def columns_of(*words: str, more: bool = False) -> list[TableColumn]:
     return [replace(TableColumn(*(part if part[1:] else 2 * part)), more=more) for part in parts]
 
 
-def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:
-    """Return a column for each measure, with the measure's heading in terminal tables, or its title on pages."""
-    return [TableColumn(m.name, m.title if on_page or not m.heading else m.heading, m.unit, m.meaning,
-                        more=m.table == "more" and not on_page) for m in measures]  # fmt: skip
+def measure_columns(measures: Iterable[Measure]) -> list[TableColumn]:
+    """Return a column for each measure, with the measure's heading in terminal tables."""
+    return [TableColumn(m.name, m.heading or m.title, m.unit, m.meaning, m.table == "more") for m in measures]
 
 
 @dataclass(frozen=True, slots=True)
