@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from batchcast.events.machine_size import machine_of_log
-from batchcast.results.growth import growth
-from batchcast.results.whatif import NOW, Variants
+from batchcast.results.whatif import NOW, Variants, growth
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchcast.evaluation.resampling import replicate
+from batchcast.evaluation.differences import replicate
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.simulation import Schedule, simulate
 from batchcast.table import Trace

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .predict.adapters import SklearnRuntime as SklearnRuntime
     from .predict.protocol import Prediction as Prediction
     from .predict.protocol import Predictor as Predictor
-    from .report.evaluation.written import write_report as write_report
+    from .report.evaluation.page import write_report as write_report
     from .results.comparison import compare as compare
     from .results.comparison import read_report as read_report
     from .results.forecasts import evaluate_run_times as evaluate_run_times
@@ -62,7 +62,7 @@ _NAMES = {  # public names by module
     "results.whatif": "whatif",
     "results.comparison": "compare read_report",
     "sweep.compare": "read_sweep",
-    "report.evaluation.written": "write_report",
+    "report.evaluation.page": "write_report",
     "predict.protocol": "Predictor Prediction",
     "predict.adapters": "SklearnRuntime",
     "trace.source": "demo_path",

@@ -11,7 +11,7 @@ import pytest
 
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.report import Section, page
-from batchcast.report.evaluation.gantt import gantt
+from batchcast.report.evaluation.machine import gantt
 from batchcast.table import LogInfo, Trace
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]

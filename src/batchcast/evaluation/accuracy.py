@@ -19,7 +19,7 @@ import numpy as np
 from .. import plots
 from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
-from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, accuracy, size_class
+from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, Errors, accuracy, size_class
 from ..metrics.measure import Measure
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
@@ -30,7 +30,7 @@ from ..table import Trace
 from ..table.memory import MemoryUse, memory_use
 from ..table.result import Picture
 from .calendar import month_starts
-from .differences import RUN_TIME, Keys, against_limits, burst_groups, forecast_differences, reference_of, shown_names
+from .differences import RUN_TIME, Keys, against_limits, burst_groups, compared, reference_of, shown_names
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -160,14 +160,20 @@ def measures_of(per: str) -> tuple[Measure, Measure]:
 
 
 def _differences(scores: Scores) -> Keys:
-    trace, points, scored, measures = scores.trace, scores.points, scores.scored, measures_of(scores.per)
-    drawn: dict[str, Any] = {"procs": scores.procs, "seed": scores.seed}
-    keys = forecast_differences(trace, points, scored, scores.against, measures=measures, **drawn)
-    limits = next((spec for spec in points if _is_limit(spec)), scores.against)
+    measures, group = measures_of(scores.per), burst_groups(scores.trace, scores.procs)
+    keys = _compared(scores, scores.scored, scores.against, measures, group)
+    limits = next((spec for spec in scores.points if _is_limit(spec)), scores.against)
     if limits == scores.against:
         return keys
-    theirs = forecast_differences(trace, points, scored, limits, measures=measures[:1], **drawn)
-    return against_limits(keys, theirs)
+    return against_limits(keys, _compared(scores, scores.scored, limits, measures[:1], group))
+
+
+def _compared(scores: Scores, mask: np.ndarray, against: str, measures: Sequence[Measure], group: np.ndarray) -> Keys:
+    """Return the keys for each method's row over the jobs in `mask` (n,): its difference from the method `against`."""
+    run = scores.trace.run_time[mask]
+    errors = {spec: Errors(point[mask], run) for spec, point in scores.points.items()}
+    values = {spec: {each.name: each.of(error) for each in measures} for spec, error in errors.items()}
+    return compared(scores.trace, mask, group[mask], values, against, measures, scores.seed)
 
 
 def _is_limit(spec: str) -> bool:
@@ -225,9 +231,8 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
     codes, names = groups(scores.trace, by, scores.procs)
     present = np.unique(codes[scores.scored]).tolist()
     masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
-    drawn: dict[str, Any] = {"seed": scores.seed, "measures": measures_of(scores.per),
-                             "groups": burst_groups(scores.trace, scores.procs)}  # fmt: skip
-    keys = [forecast_differences(scores.trace, scores.points, mask, scores.against, **drawn) for _, mask in masks]
+    measures, group = measures_of(scores.per), burst_groups(scores.trace, scores.procs)
+    keys = [_compared(scores, mask, scores.against, measures, group) for _, mask in masks]
     return [
         {**_row(scores, spec, mask, seconds=False), **mine.get(spec, {}), "by": by, "group": name}
         for spec in specs
@@ -303,10 +308,7 @@ def planned_keys(planned: tuple[Planned, ...]) -> dict[str, Any]:
     >>> planned_keys((Planned(0.3, 60.0, 0.7),))
     {'mae_s_at_30': 60.0, 'underestimate_rate_at_30': 0.7}
     """
-    keys: dict[str, Any] = {}
-    for level, error, under in planned:
-        keys |= {f"mae_s_at_{100 * level:g}": error, f"underestimate_rate_at_{100 * level:g}": under}
-    return keys
+    return {f"{key}_at_{100 * one.level:g}": value for one in planned for key, value in zip(one._fields[1:], one[1:])}
 
 
 def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
@@ -321,7 +323,7 @@ def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The predicted quantity: The column `view.run_time` has the actual values (n,), `view.req_time` the requested
+    """The predicted quantity: the column `view.run_time` has the actual values (n,), `view.req_time` the requested
     values.
 
     Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. A predicted

@@ -62,16 +62,9 @@ class Advice:
 
     def row(self) -> dict[str, Any]:
         """Return the advice as one flat object for JSON."""
-        return {
-            "part": "advice",
-            "predictor": self.predictor,
-            "past_jobs": self.past_jobs,
-            "jobs": self.jobs,
-            "mae_s": self.mae_s,
-            "against": self.against,
-            "against_mae_s": self.against_mae_s,
-            "differences": {"mae_s": self.difference.stated()},
-        }
+        names = ("predictor", "past_jobs", "jobs", "mae_s", "against", "against_mae_s")
+        values = {name: getattr(self, name) for name in names}
+        return {"part": "advice", **values, "differences": {"mae_s": self.difference.stated()}}
 
 
 def advise(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hours, days, weeks and months of a log in its own time zone, and median waits by weekday and hour, and by job size
 and time limit.
-
-By size and limit.
 """
 
 from __future__ import annotations

@@ -167,12 +167,7 @@ def _change(a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resample
 
 
 def compare_starts(
-    a: Mapping[str, np.ndarray],
-    b: Mapping[str, np.ndarray],
-    user: Mapping[str, int] | None = None,
-    *,
-    seed: int = 0,
-    resamples: int = 1000,
+    a: Columns, b: Columns, user: Mapping[str, int] | None = None, *, seed: int = 0, resamples: int = 1000
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Compare two schedules of the same jobs (`trace.schedule.read_starts`): the number of equal starts, and a row per
     mean.
@@ -221,7 +216,7 @@ def compare_starts(
     return shared, rows
 
 
-def _differ(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
+def _differ(a: Columns, b: Columns, name: str, apart: float) -> np.ndarray:
     """Return a mask of the jobs whose values in `a` and `b` are both known and differ by more than `apart`."""
     return np.asarray(np.abs(a[name] - b[name]) > apart)  # a comparison with NaN is false
 
@@ -235,9 +230,7 @@ def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
     return float(apart[0]) if len(apart) > 1 and np.ptp(apart) < 1e-6 else 0.0
 
 
-def _means(
-    ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _means(ours: Columns, theirs: Columns, submit: np.ndarray | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the waits, turnarounds and slowdowns to compare, from both schedules."""
     a, b, end_a, end_b = (side[name] for name in ("start_time", "end_time") for side in (ours, theirs))
     if submit is None:
@@ -294,7 +287,7 @@ def signed_time(value: float) -> str:
     return f"{'-' if value < 0 else '+'}{span(abs(value))}" if value else "0"
 
 
-def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
+def _groups(schedule: Columns) -> tuple[np.ndarray, str]:
     """Return the groups of jobs that a report stores for its schedule, else groups by week and size class; and a
     description of the groups."""
     if "group" in schedule:

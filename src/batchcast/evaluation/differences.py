@@ -2,26 +2,30 @@
 """Differences between methods, each with its confidence interval.
 
 Methods are compared with a named reference method by resampling user-weeks, and the results are flat keys of result
-rows; the module also gives the names of users, queues and accounts that results may show.
+rows; the module also gives the names of users, queues and accounts that results may show. `replicated` compares
+schedules on many similar logs, which are resampled by weeks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import UsageError
-from ..metrics.accuracy import APA, MAE, Errors, size_class
-from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
-from ..metrics.measure import Measure
+from ..metrics.accuracy import size_class
+from ..metrics.bursts import WEEK_S, geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
+from ..metrics.measure import Measure, OverReplicates
 from ..metrics.paired import PairedDifference, paired_differences
 from ..metrics.schedule import COMPARED as COMPARED_SCHEDULES
 from ..metrics.schedule import GEOMETRIC_MEAN, MEAN_SLOWDOWN, Waits
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.registry import parse_spec
-from ..table import Trace
+from ..processes import in_processes
+from ..table import Nominal, Trace, Values
 from ..trace.select import format_date, zone
 from ..units import counted, format_memory, span
 
@@ -50,6 +54,8 @@ RUN_TIME = ("recent_mean", "requested")
 WAIT = ("recent_wait",)
 Keys = dict[str, dict[str, Any]]
 """The keys that the comparison adds to the row of each method."""
+Columns = Mapping[str, np.ndarray]
+Schedules = Mapping[str, "Schedule"]
 
 
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
@@ -89,39 +95,8 @@ def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[st
     return methods[0]
 
 
-def forecast_differences(
-    trace: Trace,
-    points: Mapping[str, np.ndarray],
-    scored: np.ndarray,
-    against: str,
-    *,
-    procs: str = "req",
-    seed: int = 0,
-    measures: Sequence[Measure] = (MAE, APA),
-    groups: np.ndarray | None = None,
-) -> Keys:
-    """Return the keys for each method's row: its difference from the reference in mean absolute error and accuracy.
-
-    `points` are seconds (n,), as the trace's run times; differences are computed over the jobs in `scored` for which
-    both methods have a prediction. The row of the reference has no difference, only the reference's means over
-    user-weeks. `groups` (n,) is the result of `burst_groups`, if the caller has already computed it.
-    """
-    group = (burst_groups(trace, procs) if groups is None else groups)[scored]
-    run = trace.run_time[scored]
-    errors = {spec: Errors(point[scored], run) for spec, point in points.items()}
-    values = {spec: {each.name: each.of(error) for each in measures} for spec, error in errors.items()}
-    return compared(trace, scored, group, values, against, measures, seed)
-
-
 def wait_differences(
-    trace: Trace,
-    points: Mapping[str, np.ndarray],
-    scored: np.ndarray,
-    against: str,
-    *,
-    crps: Mapping[str, np.ndarray],
-    procs: str = "req",
-    seed: int = 0,
+    trace: Trace, points: Columns, scored: np.ndarray, against: str, *, crps: Columns, procs: str = "req", seed: int = 0
 ) -> Keys:
     """Return the keys for each wait prediction's row: its difference from the reference in mean absolute error and
     CRPS.
@@ -138,20 +113,14 @@ def wait_differences(
 
 
 def schedule_differences(
-    trace: Trace,
-    schedules: Mapping[str, Schedule],
-    scored: np.ndarray,
-    against: str,
-    *,
-    procs: str = "req",
-    seed: int = 0,
+    trace: Trace, schedules: Schedules, scored: np.ndarray, against: str, *, procs: str = "req", seed: int = 0
 ) -> Keys:
     """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
     slowdown.
 
     The differences pair the waits and slowdowns of one simulation of each schedule. The differences include how the
     change of schedule moves all other jobs of this log, but not how it would act on another log (see
-    `evaluation.replicates`).
+    `replicated`).
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
@@ -168,9 +137,8 @@ def over_log(trace: Trace, schedule: Schedule, values: np.ndarray) -> np.ndarray
 
 
 def wait_intervals(
-    trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
-    seed: int = 0,
-) -> dict[str, PairedDifference]:  # fmt: skip
+    trace: Trace, schedules: Schedules, scored: np.ndarray, against: str, *, procs: str = "req", seed: int = 0
+) -> dict[str, PairedDifference]:
     """Return each schedule's difference to the reference in mean wait only. Computing all differences takes more than
     twice as long."""
     group = burst_groups(trace, procs)[scored]
@@ -178,9 +146,7 @@ def wait_intervals(
     return _paired(waits, against, group, seed)
 
 
-def _paired(
-    values: Mapping[str, np.ndarray], against: str, group: np.ndarray, seed: int
-) -> dict[str, PairedDifference]:
+def _paired(values: Columns, against: str, group: np.ndarray, seed: int) -> dict[str, PairedDifference]:
     """Return each method's values minus the reference method's values."""
     others = [name for name in values if name != against]
     stacked = np.array([values[name] for name in others]).reshape(len(others), len(group))
@@ -197,7 +163,7 @@ def compared(
     trace: Trace,
     scored: np.ndarray,
     group: np.ndarray,
-    values: Mapping[str, Mapping[str, np.ndarray]],
+    values: Mapping[str, Columns],
     against: str,
     measures: Sequence[Measure],
     seed: int,
@@ -216,9 +182,8 @@ def compared(
 
 
 def _even(
-    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Mapping[str, np.ndarray],
-    theirs: Mapping[str, np.ndarray], metric: str,
-) -> dict[str, Any]:  # fmt: skip
+    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Columns, theirs: Columns, metric: str
+) -> dict[str, Any]:
     """Return the mean over user-weeks, the shares of users who wait less and who wait more, and the share of the ten
     largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
@@ -256,3 +221,93 @@ def _amount(measure: Measure, value: float) -> str:
     if measure.unit == "memory":
         return f"{sign}{format_memory(1024.0 * abs(value))}"
     return f"{sign}{span(abs(value))}" if measure.unit == "seconds" else f"{sign}{abs(value):.3g}"
+
+
+DROPPED = 0.01
+Simulate = Callable[[Trace, str], "Schedule"]
+
+
+def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
+    """Return a log with the same number of weeks, drawn from this log with replacement, and without a random share of
+    the jobs.
+
+    Parameters
+    ----------
+    trace
+        The log. Weeks are counted from the log's first submission; jobs keep their time within the week and all columns
+        except the job id. The last week may be shorter than seven days.
+    rng
+        Random generator that draws the weeks and the omitted jobs.
+    dropped
+        The share of jobs that are omitted. A schedule may depend strongly on a single job, and replicates show this.
+
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 8 * 86400.0], "run_time": [5.0, 6.0]})
+    >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
+    [86400.0, 691200.0]
+    """
+    return moved_jobs(trace, *_drawn(trace.submit_time, rng, dropped))
+
+
+def moved_jobs(trace: Trace, rows: np.ndarray, seconds: np.ndarray) -> Trace:
+    """Return the rows of a log, each job moved in time by a number of seconds, with new job ids."""
+    columns: dict[str, Values] = {}
+    for name in trace.names:
+        values = trace.column(name)
+        columns[name] = values.take(rows) if isinstance(values, Nominal) else values[rows]
+        if name in ("submit_time", "eligible_time"):
+            columns[name] = np.asarray(columns[name]) + seconds
+    columns["job_id"] = np.arange(1, len(rows) + 1)
+    return Trace(columns, trace.info)
+
+
+def _drawn(submit: np.ndarray, rng: np.random.Generator, dropped: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a replicate, and by how many seconds each job is moved."""
+    week = ((submit - float(submit[0])) // WEEK_S).astype(int)
+    edges = np.searchsorted(week, np.arange(week[-1] + 2))
+    drawn = rng.integers(0, week[-1] + 1, size=week[-1] + 1)
+    rows = np.concatenate([np.arange(edges[w], edges[w + 1]) for w in drawn])
+    moved = np.concatenate([np.full(edges[w + 1] - edges[w], (place - w) * WEEK_S) for place, w in enumerate(drawn)])
+    keep = rng.random(len(rows)) >= dropped
+    return rows[keep], moved[keep]
+
+
+def replicated(
+    trace: Trace,
+    names: Sequence[str],
+    simulate: Simulate,
+    against: str,
+    count: int,
+    seed: int = 0,
+    tick: Callable[[int], None] | None = None,
+    workers: int = 1,
+) -> dict[str, dict[str, Any]]:
+    """Return keys for each schedule's row: the differences between its means and the reference's means over replicates
+    of the log.
+
+    `simulate(trace, name)` returns the schedule of one replicate. `replicated` has an `OverReplicates` of the
+    difference of means for each measure. The cost is `count` simulations of every schedule.
+    """
+    rng = np.random.default_rng(seed)
+    # the state of the random generator before each replicate, because the process that simulates a replicate also draws
+    # it
+    states = []
+    for _ in range(count):
+        states.append(copy.deepcopy(rng))
+        _drawn(trace.submit_time, rng, DROPPED)
+
+    def measured(rng: np.random.Generator) -> list[Mapping[str, float]]:
+        again = replicate(trace, rng)
+        return [simulate(again, name).measures() for name in names]
+
+    every = in_processes([partial(measured, state) for state in states], workers, tick)
+    means = {name: [one[k] for one in every] for k, name in enumerate(names)}
+    keys: dict[str, dict[str, Any]] = {}
+    for name in names:
+        keys[name] = {"replicates": count}
+        if name != against:
+            pairs = list(zip(means[name], means[against]))
+            keys[name]["replicated"] = {
+                each.name: OverReplicates.of(np.array([mine[each.name] - its[each.name] for mine, its in pairs]), 0.0)
+                for each in COMPARED_SCHEDULES
+            }
+    return keys

@@ -8,42 +8,43 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from time import perf_counter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import plots
-from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
+from ..errors import BatchcastError, InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.machine_size import machine_of_log
 from ..events.recorded import PROTOCOLS, irregular
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
-from ..predict.registry import named_methods
+from ..predict.protocol import named
+from ..predict.registry import fresh, named_methods
 from ..processes import Task, in_processes, under_bars
-from ..simulation import Policy
-from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
+from ..simulation import Policy, Schedule
+from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Model, Nodes, Pool, Tick
 from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..units import counted
-from .accuracy import Scores, error_pictures, figures, score
+from .accuracy import Maker, Scores, error_pictures, figures, fresh_predictor, score
 from .advice import Advice, advise
 from .differences import against_limits, over_log, schedule_differences, wait_intervals
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .simulated import DOUBTS, Chosen, choose_model, judge, learn_model, not_simulated, planner_of, simulate_all
-from .validity import Validity, Verdict
-from .wait_accuracy import HISTORY, JUDGED, WaitAccuracy, judge_waits, why_not_judged
+from .validity import DOUBTS, MODELLED_ON_NODES, STATED, Validity, Verdict, judge
+from .wait import HISTORY, JUDGED, WaitAccuracy, judge_waits, why_not_judged
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
 WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
          "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
-"""Check the settings that accept only certain words."""
+"""The accepted words of the settings that accept only certain words."""
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
 """A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -88,7 +89,7 @@ class Evaluation(Result):
         return self._once("accuracy", lambda: figures(self.scores))
 
     def schedule_rows(self) -> list[dict[str, Any]]:
-        """Return one row per policy and predictor, as in JSON; `schedules` returns the same results as typed rows."""
+        """Return one row per policy and predictor, as in JSON; `outcomes` has the same results as typed rows."""
         return [row.row() for row in self.outcomes]
 
     def limit_rows(self) -> list[dict[str, Any]]:
@@ -103,7 +104,7 @@ class Evaluation(Result):
         return find(self.outcomes, verdict, self._difference, self._optimism, error_s)
 
     def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
-        """Return the difference in mean wait between two rows of `schedules`."""
+        """Return the difference in mean wait between two rows of `outcomes`."""
         pair = {one.name: one.schedule for one in (row, other)}
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, other.name, procs=self.procs, seed=seed)[row.name]
@@ -128,16 +129,15 @@ class Evaluation(Result):
 
     def results(self) -> list[dict[str, Any]]:
         """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
-        rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
-        rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
+
+        def of(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [{"part": part, **row} for row in rows]
+
         found = self.findings
-        rows += [step.row() for step in found.steps] if found else []
-        rows += [found.gain.row()] if found and found.gain else []
-        rows += [{"part": "limits", **row} for row in self.limit_rows()]
-        rows += [{"part": "waste", **row} for row in self.waste_rows()]
-        rows += [self.validity.row()] if self.validity else []
-        rows += [self.waits.row()] if self.waits else []
-        return rows + ([self.advice.row()] if self.advice else [])
+        rows = [*of("forecast", self.accuracy_rows()), *of("schedule", self.schedule_rows())]
+        rows += [one.row() for one in (*found.steps, found.gain) if one] if found else []
+        rows += [*of("limits", self.limit_rows()), *of("waste", self.waste_rows())]
+        return rows + [one.row() for one in (self.validity, self.waits, self.advice) if one]
 
     def columns(self) -> dict[str, Any]:
         """Return `results()` as columns."""
@@ -158,11 +158,9 @@ class Evaluation(Result):
 
     def warnings(self) -> list[str]:
         """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
-        warnings = [
-            f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
-        ]
-        if self.scores.never_ran:
-            warnings.append(f"{counted(self.scores.never_ran)} never ran, not scored")
+        odd, never_ran = irregular(self.trace), self.scores.never_ran
+        warnings = [f"recorded clock: {counted(count)} {rule}" for rule, count in odd.items() if count]
+        warnings += [f"{counted(never_ran)} never ran, not scored"] if never_ran else []
         warnings += self.notes
         if self.why_not:
             warnings.append(self.why_not)
@@ -242,7 +240,7 @@ def evaluate(
         If no model reproduces the recorded waits, learn the machine from the log's first part and evaluate the second
         part; only for logs of at most `LEARN_JOBS` jobs. Needs `scheduler` `auto`.
     waits
-        Also measure how well waits are predicted, on the latest jobs (`evaluation.wait_accuracy`).
+        Also measure how well waits are predicted, on the latest jobs (`evaluation.wait`).
     progress
         Function that shows the progress of each step.
 
@@ -395,3 +393,109 @@ NO_MACHINE = (
 def silent(label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
     """Return a context that shows no progress bar."""
     return nullcontext(lambda done: None)
+
+
+def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
+    """Return the argument from which `Model.run` makes a new predictor: a name for limits and run times, else a
+    function."""
+    if spec in (YARDSTICK, ORACLE):
+        return spec
+
+    def make(trace: Trace, max_procs: float) -> Any:
+        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, who=spec)
+
+    make.__name__ = spec  # this name appears in notes about the predictor
+    return make
+
+
+class Chosen(NamedTuple):
+    """The machine model that is used, its validity, and the validity of the model that is not used."""
+
+    model: Model | None
+    checked: Validity | None
+    other: Validity | None
+    why_not: str = ""
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether gains may be stated: the model reproduces the recorded waits closely or roughly."""
+        return self.checked is not None and self.checked.verdict in STATED
+
+
+def choose_model(
+    trace: Trace, pool: Pool | None, nodes: Callable[[], Nodes] | None, inside: np.ndarray, kill: bool, tick: Tick
+) -> Chosen:
+    """Return the machine model that reproduces the recorded waits: the pool of processors, else Slurm's loops.
+
+    Slurm's loops on the machine that the log implies (None: never) are tried if the pool is not close to the recorded
+    waits and the log has properties that only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of
+    a pool is unknown. If neither model is close, a rough model is preferred to a model that does not reproduce the
+    record. If both are equally close, the pool is preferred, because it is simpler. If neither model can be simulated,
+    `Chosen.model` is None.
+    """
+    try:
+        checked = None if pool is None else judge(pool, trace, inside, kill=kill)
+    except (InputError, NoAnswer) as error:
+        return Chosen(None, None, None, not_simulated(error))
+    enough = checked is not None and (checked.verdict in (Verdict.CLOSE, Verdict.UNCHECKED) or not _has_more(checked))
+    if nodes is None or enough:
+        return Chosen(pool, checked, None)
+    try:
+        loops = nodes()
+        other = judge(loops, trace, inside, loops.run(trace, None, YARDSTICK, tick=tick))
+    except (InputError, NoAnswer):
+        return Chosen(pool, checked, None)
+    better = other.verdict is Verdict.CLOSE or (other.verdict is Verdict.ROUGH and (
+        checked is None or checked.verdict is Verdict.FAR))  # fmt: skip
+    return Chosen(loops, other, checked) if better else Chosen(pool, checked, other)
+
+
+def learn_model(
+    trace: Trace, inside: np.ndarray, procs: str, protocol: str, tick: Tick
+) -> tuple[Chosen, Trace, np.ndarray, str] | None:
+    """Return the machine learned from the log's first part, if it reproduces the waits of the second part.
+
+    Returns the model, the log with the release times of jobs on hold, the scored jobs after the first part, and a
+    sentence about what was learned. Returns None if the log has too little data, or if the learned machine does not
+    reproduce the second part.
+    """
+    # imported here because the module loads many kernels that most logs do not need
+    from ..simulation.learned.learn import split
+
+    try:
+        learned, released, rest = split(trace, procs)
+        scored = inside & rest
+        model = Nodes(learned.machine, procs, protocol)
+        checked = judge(model, released, scored, model.run(released, None, YARDSTICK, tick=tick))
+    except (InputError, NoAnswer):
+        return None
+    if checked.verdict not in STATED:
+        return None
+    return Chosen(model, checked, None), released, scored, learned.in_short()
+
+
+def simulate_all(
+    trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
+) -> list[tuple[str, str, Schedule]]:
+    """Return the schedule of every policy with every predictor; each simulation has its own copy of the predictor."""
+    pairs = [(name, spec) for name in policies for spec in planners]
+
+    def run(name: str, spec: str, tick: Tick) -> Schedule:
+        return model.run(trace, policies[name], planners[spec], clock=perf_counter, tick=tick)
+
+    tasks = [
+        Task(f"Simulating {name}, planned with {named(spec)}", len(trace), partial(run, name, spec))
+        for name, spec in pairs
+    ]
+    made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)
+    return [(*pair, schedule) for pair, schedule in zip(pairs, made)]
+
+
+def _has_more(checked: Validity) -> bool:
+    """Whether the log's jobs have properties that a model with nodes uses and a pool of processors ignores."""
+    return any(checked.uncovered.get(name, 0) for name in MODELLED_ON_NODES if name != "holds")
+
+
+def not_simulated(error: BatchcastError) -> str:
+    """Return a sentence on why nothing was simulated."""
+    return f"Nothing was simulated: {error.message} ({error.hint})."

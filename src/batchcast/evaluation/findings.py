@@ -15,7 +15,7 @@ from ..metrics.paired import Difference, PairedDifference
 from ..predict.protocol import name_and_settings
 from ..simulation import Schedule
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
-from .validity import Verdict
+from .validity import STATED, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,6 @@ SAME = 0.02
 LEAST_GAIN_S = 10.0
 """No user notices a mean wait below this (tau of the bounded slowdown)."""
 LEAST_GAIN = 0.05
-STATED = (Verdict.CLOSE, Verdict.ROUGH)
-"""The verdicts on a simulation for which a report states gains."""
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
@@ -218,7 +216,7 @@ def find(
     rows: Sequence[ScheduleRow], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """Return the conclusions from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
+    """Return the conclusions from the rows of schedules (`Evaluation.outcomes`); None if no simulated job is scored.
 
     Parameters
     ----------

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from ..events.machine_size import over_size, peak_procs
+from ..events.machine_size import LEARNED, SOURCE, over_size, peak_procs
 from ..events.recorded import outcome
+from ..machines.machine import Machine
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..metrics.measure import mean
+from ..simulation import Policy
+from ..simulation.models import YARDSTICK, Model, Nodes, Pool
 from ..simulation.schedule import Schedule
 from ..table import Trace
 
@@ -107,6 +110,17 @@ class Verdict(StrEnum):
     UNCHECKED = "unchecked"
 
 
+STATED = (Verdict.CLOSE, Verdict.ROUGH)
+"""The verdicts on a simulation for which a report states gains."""
+DOUBTS = {
+    Verdict.ROUGH: "the simulation reproduces the recorded waits only roughly: its gains are a hint",
+    Verdict.FAR: "the simulation does not reproduce the recorded waits: its gains are not to be trusted",
+    Verdict.UNCHECKED: "the log records no waits to check the simulation by: its gains are not to be trusted",
+}
+MADE_FROM_LOG = {SOURCE: "slurm_by_log", LEARNED: "slurm_learned"}
+"""Name of a schedule's policy on a machine that was derived from the log."""
+
+
 class Doubt(StrEnum):
     """A reason not to trust a simulation."""
 
@@ -120,6 +134,21 @@ class Doubt(StrEnum):
     WORK_LEFT_OUT = "work_left_out"
     UNCOVERED = "uncovered"
     MACHINE = "machine"
+
+
+_KEYS = (
+    *("jobs", "verdict", "trusted", "doubts", "recorded_mean_wait_s", "simulated_mean_wait_s"),
+    *("recorded_median_wait_s", "simulated_median_wait_s", "recorded_over_simulated", "wait_distance"),
+    *("wait_rank_correlation", "waited_jobs", "mean_wait_error_s", "recorded_utilization", "simulated_utilization"),
+    *("cut_jobs", "cut_core_hours_share", "left_out_core_hours_share", "uncovered_share", "judged_procs"),
+    "judged_procs_source",
+)
+_OTHER_NAMES = {
+    **{"recorded_over_simulated": "ratio", "wait_rank_correlation": "rank_correlation", "mean_wait_error_s": "error_s"},
+    **{"cut_core_hours_share": "cut_share", "left_out_core_hours_share": "left_out_share", "judged_procs": "procs"},
+    "judged_procs_source": "procs_source",
+}
+"""The keys of a validity's row in JSON, in order, and the attributes of those keys that have another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,32 +267,10 @@ class Validity:
 
     def row(self) -> dict[str, Any]:
         """Return the comparison as one flat object for JSON."""
-        return {
-            "policy": self.policy,
-            "predictor": "requested",
-            "part": "validity",
-            "jobs": self.jobs,
-            "verdict": str(self.verdict),
-            "trusted": self.trusted,
-            "doubts": " ".join(self.doubts),
-            "recorded_mean_wait_s": self.recorded_mean_wait_s,
-            "simulated_mean_wait_s": self.simulated_mean_wait_s,
-            "recorded_median_wait_s": self.recorded_median_wait_s,
-            "simulated_median_wait_s": self.simulated_median_wait_s,
-            "recorded_over_simulated": self.ratio,
-            "wait_distance": self.wait_distance,
-            "wait_rank_correlation": self.rank_correlation,
-            "waited_jobs": self.waited_jobs,
-            "mean_wait_error_s": self.error_s,
-            "recorded_utilization": self.recorded_utilization,
-            "simulated_utilization": self.simulated_utilization,
-            "cut_jobs": self.cut_jobs,
-            "cut_core_hours_share": self.cut_share,
-            "left_out_core_hours_share": self.left_out_share,
-            "uncovered_share": self.uncovered_jobs / self.all_jobs if self.all_jobs else float("nan"),
-            "judged_procs": self.procs,
-            "judged_procs_source": self.procs_source,
-        }
+        uncovered = self.uncovered_jobs / self.all_jobs if self.all_jobs else float("nan")
+        own = {"verdict": str(self.verdict), "doubts": " ".join(self.doubts), "uncovered_share": uncovered}
+        named = {"policy": self.policy, "predictor": "requested", "part": "validity"}
+        return named | {key: own[key] if key in own else getattr(self, _OTHER_NAMES.get(key, key)) for key in _KEYS}
 
 
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
@@ -394,3 +401,43 @@ def _queued(waits: np.ndarray) -> np.ndarray:
 
 def _median(values: np.ndarray) -> float:
     return float(np.median(values)) if len(values) else float("nan")
+
+
+def judge(
+    model: Model, trace: Trace, mask: np.ndarray | None, limits: Schedule | None = None, *, kill: bool = True
+) -> Validity:
+    """Return the validity of a machine model that plans with users' limits. `limits` is the schedule planned with
+    users' limits, if it has been simulated already.
+
+    A pool of processors is always evaluated under EASY and with the recorded machine's size, even if
+    `trace.info.max_procs` is a size that the user chose. `kill` says whether jobs end at their limits in the
+    simulation. `mask` (n,) selects the compared jobs; all jobs are simulated. Raises InputError if the machine's size
+    is unknown, or all jobs' requests are unknown.
+    """
+    if isinstance(model, Nodes):
+        return judged_on(
+            model.machine_for(trace), trace, limits or model.run(trace, None, YARDSTICK), mask, model.procs
+        )
+    assert isinstance(model, Pool)
+    options = {name: model.options[name] for name in ("wide", "default_request") if name in model.options}
+    size = recorded_procs(trace, model.procs)
+    pool = replace(model, options=options if model.split else {**options, "total": size[0]})
+    schedule = pool.run(trace, Policy(kill=kill), YARDSTICK)
+    if model.split:
+        size = float(schedule.total), "its partitions"
+    modelled = ("partitions",) if model.split else ()
+    return judge_validity(trace, schedule, mask, procs=model.procs, size=size, modelled=modelled)
+
+
+def judged_on(
+    machine: Machine, trace: Trace, schedule: Schedule, mask: np.ndarray | None, procs: str = "req"
+) -> Validity:
+    """Return the validity of Slurm's loops on a machine; a machine that was derived from the log models fewer
+    properties of jobs."""
+    from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
+    modelled = MODELLED_AS_LEARNED if machine.name == LEARNED else MODELLED_ON_NODES
+    return judge_validity(
+        trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
+        modelled=("partitions", "holds") if from_log else modelled,
+        policy=policy,
+    )  # fmt: skip

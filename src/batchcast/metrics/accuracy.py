@@ -178,11 +178,11 @@ def precision_recall(
     Returns
     -------
     precision : float
-        Share of the jobs predicted in the range whose actual run time is in the range. NaN if no job has an actual run
-        time in the range.
+        Share of the jobs predicted in the range whose actual run time is in the range. NaN if no job is predicted in
+        the range.
     recall : float
-        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if no job is
-        predicted in the range.
+        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if no job has an
+        actual run time in the range.
 
     References
     ----------

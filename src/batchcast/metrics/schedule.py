@@ -16,17 +16,16 @@ from .bursts import geometric_mean
 from .measure import Measure, measured
 
 TAU = 10.0
+"""In bounded slowdowns, run times shorter than tau seconds count as tau."""
 
 
-def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
-    """Compute max(1, (wait + run) / max(run, tau)) for each job.
+def bounded_slowdown(wait: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """Compute max(1, (wait + run) / max(run, tau)) for each job, with tau = 10 s.
 
     Parameters
     ----------
     wait, run
         Queue waits and run times in seconds, shape (n,).
-    tau
-        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -42,13 +41,11 @@ def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
     """
-    return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, tau)))
+    return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, TAU)))
 
 
-def per_processor_bounded_slowdown(
-    wait: np.ndarray, run: np.ndarray, procs: np.ndarray, tau: float = TAU
-) -> np.ndarray:
-    """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job.
+def per_processor_bounded_slowdown(wait: np.ndarray, run: np.ndarray, procs: np.ndarray) -> np.ndarray:
+    """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job, with tau = 10 s.
 
     Parameters
     ----------
@@ -56,8 +53,6 @@ def per_processor_bounded_slowdown(
         Queue waits and run times in seconds, shape (n,).
     procs
         Processors, shape (n,).
-    tau
-        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -73,7 +68,7 @@ def per_processor_bounded_slowdown(
     >>> per_processor_bounded_slowdown(np.array([90.0]), np.array([10.0]), np.array([2.0])).tolist()
     [5.0]
     """
-    return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau))))
+    return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, TAU))))
 
 
 def measures(
@@ -83,7 +78,6 @@ def measures(
     procs: np.ndarray,
     total: float,
     backfilled: np.ndarray | None = None,
-    tau: float = TAU,
 ) -> dict[str, float]:
     """Compute the measures of one schedule.
 
@@ -97,8 +91,6 @@ def measures(
         Processors of the machine.
     backfilled
         Whether each job was backfilled, shape (n,).
-    tau
-        See `bounded_slowdown`.
 
     Returns
     -------
@@ -118,7 +110,7 @@ def measures(
     0.375
     """
     span = float((start + run).max() - submit.min()) if len(submit) else float("nan")
-    return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled, tau))
+    return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled))
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,6 @@ class Waits:
     makespan: float = math.nan
     total: float = math.nan
     backfilled: np.ndarray | None = None
-    tau: float = TAU
 
     @property
     def jobs(self) -> int:
@@ -150,7 +141,7 @@ class Waits:
     @cached_property
     def slowdown(self) -> np.ndarray:
         """The bounded slowdown of each job."""
-        return bounded_slowdown(self.wait, self.run, self.tau)
+        return bounded_slowdown(self.wait, self.run)
 
     @property
     def utilization(self) -> float:
@@ -172,7 +163,7 @@ SCHEDULE = (
     Measure("median_bounded_slowdown", "number", "median slowdown", lambda s: np.median(s.slowdown),
             heading="median bounded slowdown", meaning="bounded, median", table="more"),
     Measure("mean_per_processor_bounded_slowdown", "number", "mean slowdown per processor",
-            lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs, s.tau), True, table=""),
+            lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs), True, table=""),
     Measure("utilization", "share", "utilization", lambda s: s.utilization, more_is_better=True, heading="util.",
             meaning="processor time used / (processors x time from first submission to last end)", table="more"),
     Measure("makespan_s", "seconds", "makespan", lambda s: s.makespan, table=""),

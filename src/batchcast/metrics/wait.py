@@ -225,7 +225,6 @@ def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> lis
     return rows
 
 
-FOUR_HOURS_S = 4 * 3600.0
 BINS_S = (3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 86400.0, 2 * 86400.0)
 INTERVALS_S = (900.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 86400.0)
 
@@ -297,8 +296,7 @@ def score_waits(
     (0.5, 1.0, 0.5, 1.0, 0.5)
     """
     known = ~np.isnan(wait)
-    wait, run, point, bound = wait[known], run[known], point[known], bound[known]
-    marked, answer = marked[known], answer[known]
+    wait, run, point, bound, marked, answer = (each[known] for each in (wait, run, point, bound, marked, answer))
     quick = wait <= threshold
     misguided = marked & ~quick
     error = np.abs(point - wait)
@@ -310,7 +308,7 @@ def score_waits(
         quick_identified=mean(marked[quick]),
         quick_bounded=mean(answer[quick] <= threshold),
         misguided_share=mean(misguided),
-        misguided_under_4h=mean(wait[misguided] < FOUR_HOURS_S),
+        misguided_under_4h=mean(wait[misguided] < 4 * 3600.0),
         rms_error_s=rms(error),
         normalised_rms=rms(error / np.maximum(wait, 1.0)),
         mean_ppert=mean(ppert(point, wait, run)),

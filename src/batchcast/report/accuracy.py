@@ -6,7 +6,7 @@ The module also shows the coverage of calibrated bounds, and the results of plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Table, TableColumn, measure_columns
+from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from ..evaluation.limits import Limits
 
 COLUMNS = (
-    TableColumn("predictor", "predictor"),
-    TableColumn("jobs", "jobs", "count", "selected jobs that ran"),
+    *columns_of("predictor", "jobs|jobs|count|selected jobs that ran"),
     *measure_columns(FORECAST),
-    TableColumn(
-        "coverage_90", "within 90 % bound", "share", "jobs that ended within the 90 % bound of their prediction"
-    ),
-    TableColumn("seconds", "took, s", "number", "time spent in the predictor, without the replay", more=True),
+    *columns_of("coverage_90|within 90 % bound|share|jobs that ended within the 90 % bound of their prediction"),
+    *columns_of("seconds|took, s|number|time spent in the predictor, without the replay", more=True),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
@@ -42,7 +39,7 @@ PROTOCOLS = {
 
 
 def accuracy_table(
-    rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
+    rows: TableRows, protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
     """Return rows of `evaluation.accuracy.figures` as a table; `by` adds a column with the group of jobs."""
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
@@ -90,32 +87,35 @@ MEANINGS = {
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
-def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
+def _marked(rows: TableRows) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
     columns."""
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
-    by_fields: dict[str, list[str]] = {}
-    for row in rows:
-        if row.get("lacking"):
-            by_fields.setdefault(row["lacking"].replace(" ", ", "), []).append(named(row["predictor"]))
-    return marked, " ".join(f"* {', '.join(who)}: the log has no {fields}." for fields, who in by_fields.items())
+    by_fields = _together((row["lacking"].replace(" ", ", "), row) for row in rows if row.get("lacking"))
+    return marked, " ".join(f"* {who}: the log has no {fields}." for fields, who in by_fields.items())
 
 
-def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
+def _together(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Return the names of the rows' predictors that share a text, as one list of names per text."""
+    names: dict[str, list[str]] = {}
+    for text, row in pairs:
+        names.setdefault(text, []).append(named(row["predictor"]))
+    return {text: ", ".join(who) for text, who in names.items()}
+
+
+def stand_ins(rows: TableRows) -> str:
     """Return a text that says which method replaced another method, and for what share of the jobs.
 
     >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
     'irpa: 100 % answered by recent_mean.'
     """
-    answered: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.get("answered_by"):
-            share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
-            answered.setdefault((share, row["answered_by"]), []).append(named(row["predictor"]))
-    return " ".join(f"{', '.join(who)}: {share} answered by {named(name)}." for (share, name), who in answered.items())
+    answered = [row for row in rows if row.get("answered_by")]
+    shares = (f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %" for row in answered)
+    names = _together((f"{share} answered by {named(row['answered_by'])}", row) for share, row in zip(shares, answered))
+    return " ".join(f"{who}: {words}." for words, who in names.items())
 
 
-def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
+def untrained(rows: TableRows) -> str:
     """Return a text that names the methods that never trained because the log is too short.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
@@ -129,7 +129,7 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
+def trainings(rows: TableRows) -> str:
     """Return a text that says how often each method was trained on this log.
 
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
@@ -140,7 +140,7 @@ def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Trained: {', '.join(words)}." if words else ""
 
 
-def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+def _largest(rows: TableRows) -> tuple[TableRows, str]:
     """Return the rows of the groups with the most jobs, in the order of the groups, and a note if some groups were left
     out."""
     jobs = {row["group"]: row["jobs"] for row in rows}
@@ -191,9 +191,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 
-def planned_figure(
-    planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
-) -> list[Figure]:
+def planned_figure(planned: Mapping[str, Sequence[Planned]], rows: TableRows, slots: Mapping[str, int]) -> list[Figure]:
     """Return a figure with the planning results of one method's quantiles as a curve, and of all methods' predictions
     as points."""
     name = shown_method(planned)

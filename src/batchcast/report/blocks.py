@@ -11,7 +11,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..units import format_memory, span
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "difference", "count", "seconds", "memory", "share", "number", "ratio"]
 Tone = Literal["good", "note", "warning"]
+TableRows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,19 @@ class TableColumn:
     more: bool = False
 
 
-def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:
-    """Return a column for each measure, with the measure's heading in terminal tables, or its title on pages."""
-    return [TableColumn(m.name, m.title if on_page or not m.heading else m.heading, m.unit, m.meaning,
-                        more=m.table == "more" and not on_page) for m in measures]  # fmt: skip
+def columns_of(*words: str, more: bool = False) -> list[TableColumn]:
+    """Return columns of a table from texts `key|title|kind|meaning`; the default title is the key.
+
+    >>> columns_of("log", "mae_s|MAE, s|number")[1].title
+    'MAE, s'
+    """
+    parts: list[list[Any]] = [word.split("|", 3) for word in words]
+    return [replace(TableColumn(*(part if part[1:] else 2 * part)), more=more) for part in parts]
+
+
+def measure_columns(measures: Iterable[Measure]) -> list[TableColumn]:
+    """Return a column for each measure, with the measure's heading in terminal tables."""
+    return [TableColumn(m.name, m.heading or m.title, m.unit, m.meaning, m.table == "more") for m in measures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class Table:
 
     caption: str
     columns: Sequence[TableColumn]
-    rows: Sequence[Mapping[str, Any]]
+    rows: TableRows
     note: str = ""
     folded: bool = False
 
@@ -330,13 +341,11 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _vendored(name: str) -> str:
+def _asset(name: str, package: str = "batchcast.report", folder: str = "assets") -> str:
+    """Return the text of a file that pages contain."""
     from importlib.resources import files
 
-    return files("batchcast.vendored").joinpath("browser", name).read_text(encoding="utf-8")
+    return files(package).joinpath(folder, name).read_text(encoding="utf-8")
 
 
-def _asset(name: str) -> str:
-    from importlib.resources import files
-
-    return files("batchcast.report").joinpath("assets", name).read_text(encoding="utf-8")
+_vendored = partial(_asset, package="batchcast.vendored", folder="browser")

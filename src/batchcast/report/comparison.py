@@ -16,7 +16,7 @@ from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..report import difference, figures
 from .accuracy import named
-from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, shown
+from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, columns_of, shown
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
 from .evaluation.gains import policy_words
 
@@ -37,26 +37,23 @@ def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
 
 def settings_table(comparison: Comparison) -> list[Table]:
     """Return the settings that differ, with both values; empty if none differs."""
-    columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
     rows = [
         {k: v if isinstance(v, str) else json.dumps(v) for k, v in row.items() if k != "part"}
         for row in comparison.part("setting")
     ]
-    return [Table("Settings that differ", columns, rows)] if rows else []
+    return [Table("Settings that differ", columns_of("setting", "a|A", "b|B"), rows)] if rows else []
 
 
 def validity_words(comparison: Comparison) -> list[str]:
     """Return a sentence on how well each simulation reproduces the recorded waits, if both reports contain this
     comparison."""
-    sentences = []
-    for row in comparison.part("validity"):
-        a, b = (
-            f"{shown(row[f'recorded_over_simulated_{side}'], 'number')} in {side.upper()} "
-            f"({'trusted' if row[f'trusted_{side}'] else 'not to be trusted'})"
-            for side in "ab"
-        )
-        sentences.append(f"Validity, recorded over simulated mean wait: {a}, {b}.")
-    return sentences
+
+    def words(row: Row, side: str) -> str:
+        is_trusted = "trusted" if row[f"trusted_{side}"] else "not to be trusted"
+        return f"{shown(row[f'recorded_over_simulated_{side}'], 'number')} in {side.upper()} ({is_trusted})"
+
+    what = "Validity, recorded over simulated mean wait"
+    return [f"{what}: {words(row, 'a')}, {words(row, 'b')}." for row in comparison.part("validity")]
 
 
 def only_words(comparison: Comparison) -> list[str]:
@@ -103,8 +100,7 @@ def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return a table of the schedules in both reports, with the changes and their intervals."""
-    columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    columns += _columns(SCHEDULE, level, len(difference.SCHEDULE))
+    columns = columns_of("policy", "predictor|planned with") + _columns(SCHEDULE, level, len(difference.SCHEDULE))
     shown_rows = [{**_shown(row, SCHEDULE), "policy": policy_words(row["policy"])} for row in rows]
     note = _note(rows, "90 % interval of the change in mean wait", SCHEDULE[:1])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
@@ -218,13 +214,10 @@ def _name(row: Row) -> str:
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, as one figure per measure."""
-    drawn = []
     rows = comparison.part(part)
     groups = groups_in([{"groups_of": str(row.get("blocks", "")).partition(" groups of ")[2]} for row in rows])
-    for of, measure in CHANGES:
-        if of == part and (changes := _changed(rows, measure)):
-            drawn.append(interval_figure(changes, measure.title, measure.unit, "A", groups))
-    return drawn
+    changed = [(measure, _changed(rows, measure)) for of, measure in CHANGES if of == part]
+    return [interval_figure(changes, m.title, m.unit, "A", groups) for m, changes in changed if changes]
 
 
 def _distributions(comparison: Comparison, part: str, what: str, reads: str) -> list[Figure]:

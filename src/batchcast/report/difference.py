@@ -22,7 +22,7 @@ from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import named
 from ..units import counted, span
-from .blocks import Block, Figure, Kind, Table, TableColumn, shown
+from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, columns_of, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
 Measures = Sequence[Measure]
@@ -34,9 +34,7 @@ SCHEDULE: Measures = COMPARED
 WAIT: Measures = COMPARED_WAITS
 
 
-def difference_blocks(
-    rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[TableColumn]
-) -> list[Block]:
+def difference_blocks(rows: TableRows, measures: Measures, naming: Sequence[TableColumn]) -> list[Block]:
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
     `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
@@ -46,28 +44,25 @@ def difference_blocks(
     if against is None:
         return []
     title, unit = measures[0].title, measures[0].unit
+    means = [f"over_user_weeks|{title} over user-weeks|{unit}|each week of each user has the same weight"]
+    if any(GEOMETRIC_MEAN.name in row for row in rows):
+        means.append(f"{GEOMETRIC_MEAN.name}|{GEOMETRIC_MEAN.title}|{GEOMETRIC_MEAN.unit}")
     columns = [
         *naming,
         *(_against(measure, against, _MEANING) for measure in measures),
-        TableColumn("over_user_weeks", f"{title} over user-weeks", unit,
-                    "each week of each user has the same weight", True),
-    ]  # fmt: skip
-    if any(GEOMETRIC_MEAN.name in row for row in rows):
-        columns.append(TableColumn(GEOMETRIC_MEAN.name, GEOMETRIC_MEAN.title, GEOMETRIC_MEAN.unit, more=True))
-    columns += [
-        TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
-        TableColumn("users_worse", "users worse off", "share", f"users whose {title} is above the reference's", True),
-        TableColumn("top_ten_share", "ten largest groups", "share",
-                    f"share of the total {title} in the ten largest groups", True),
-    ]  # fmt: skip
+        *columns_of(*means, more=True),
+        *columns_of(f"users_better|users better off|share|users whose {title} is below the reference's"),
+        *columns_of(
+            f"users_worse|users worse off|share|users whose {title} is above the reference's",
+            f"top_ten_share|ten largest groups|share|share of the total {title} in the ten largest groups",
+            more=True,
+        ),
+    ]
     if any("replicates" in row for row in rows):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
-        {
-            **named_row(row),
-            **{f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures},
-        }
+        named_row(row) | {f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures}
         for row in rows
     ]
     heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
@@ -80,9 +75,9 @@ def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
     return TableColumn(f"{measure.name}_words", f"{measure.title} against {plan_named(against)}", "difference", meaning)
 
 
-def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def named_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the name that readers see for its predictor, if it has one."""
-    return {**row, "predictor": named(str(row["predictor"]))} if "predictor" in row else row
+    return {**row, **({"predictor": named(str(row["predictor"]))} if "predictor" in row else {})}
 
 
 def plan_named(against: str) -> str:
@@ -95,7 +90,7 @@ def plan_named(against: str) -> str:
     return f"{policy}, {named(spec)}" if policy else named(spec)
 
 
-def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measures) -> Table:
+def beside(table: Table, results: TableRows, measures: Measures) -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
@@ -112,14 +107,14 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
-def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
+def _no_interval(rows: TableRows, measure: Measure) -> str:
     """Return a sentence on why a difference has no interval; empty if each difference has one."""
     stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
 
-def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
+def groups_in(rows: TableRows) -> str:
     """Return a description of the groups of jobs behind the compared rows, from `evaluation.differences.groups_of`."""
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
@@ -196,7 +191,7 @@ def signed(value: float, kind: Kind) -> str:
     return f"{sign}{shown(abs(value), kind)}"
 
 
-def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[str]:
+def deciding(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[str]:
     """Return a sentence for each difference that one group of submissions decides."""
     return [
         f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, "
@@ -298,7 +293,7 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 """The marker and the palette's slot of each verdict: both differ, so that colour is not needed to read them."""
 
 
-def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
+def interval_figures(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[Figure]:
     """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
     compared."""
     measure = measures[0]

@@ -17,18 +17,16 @@ from .blocks import Figure, Kind, shown
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
-_CLOSE_TICKS = (
-    *(1, 2, 3, 5, 10, 15, 20, 30, 45),
-    *(60 * k for k in (1, 2, 3, 5, 10, 15, 20, 30, 45)),
-    *(3600 * k for k in (1, 2, 3, 6, 12)),
-    *(86400 * k for k in (1, 2, 3, 7, 14, 30, 60, 120, 365)),
-)
-_STEPS = (
-    *(1, 2, 5, 10, 15, 30),
-    *(60 * k for k in (1, 2, 5, 10, 15, 30)),
-    *(3600 * k for k in (1, 2, 3, 6, 12)),
-    *(86400 * k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-)
+
+
+def _spans(sixtieths: Sequence[int], days: Sequence[int]) -> tuple[int, ...]:
+    """Return round spans of time: seconds and minutes (`sixtieths`), hours, and days, in seconds."""
+    counts = {1: sixtieths, 60: sixtieths, 3600: (1, 2, 3, 6, 12), 86400: days}
+    return tuple(unit * count for unit, some in counts.items() for count in some)
+
+
+_CLOSE_TICKS = _spans((1, 2, 3, 5, 10, 15, 20, 30, 45), (1, 2, 3, 7, 14, 30, 60, 120, 365))
+_STEPS = _spans((1, 2, 5, 10, 15, 30), (1, 2, 5, 10, 20, 50, 100, 200, 500))
 
 
 def tick(seconds: float) -> str:
@@ -92,6 +90,8 @@ MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cr
 PATTERNS = ("", "", "/", ".", "\\", "x", "-", "+")
 SHORTEST_DRAWN = 1.0
 Slots = Mapping[str, int] | None
+Series = Mapping[str, tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]]
+"""Positions on the x axis and values, by the name of the series."""
 
 
 def cdf(title: str, series: Mapping[str, np.ndarray], *, x: str, slots: Slots = None, caption: str = "") -> Figure:
@@ -116,7 +116,7 @@ def cdf(title: str, series: Mapping[str, np.ndarray], *, x: str, slots: Slots = 
 
 def lines(
     title: str,
-    series: Mapping[str, tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]],
+    series: Series,
     *,
     x: str,
     y: str,
@@ -183,15 +183,7 @@ def bars(
     return Figure(title, data, layout, f"{value}. {'; '.join(words)}.", caption, height)
 
 
-def scatter(
-    title: str,
-    series: Mapping[str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]],
-    *,
-    x: str,
-    y: str,
-    alt: str,
-    slots: Slots = None,
-) -> Figure:
+def scatter(title: str, series: Series, *, x: str, y: str, alt: str, slots: Slots = None) -> Figure:
     """Return a scatter plot."""
     data = []
     for name, slot in _slots(series, slots):
@@ -217,7 +209,7 @@ def _style(styles: Sequence[str], slot: int) -> str:
 
 
 def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
-    """Return JSON numbers with five significant digits (to keep pages small); text unchanged; unknown as null."""
+    """Return JSON numbers with six significant digits (to keep pages small); text unchanged; unknown as null."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]
 

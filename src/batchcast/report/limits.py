@@ -10,13 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..evaluation.limits import KILLED, RISK, advice_words
-from ..evaluation.limits import MEASURES as TIME_MEASURES
-from ..evaluation.memory_limits import MEASURES as MEMORY_MEASURES
-from ..evaluation.memory_limits import RAN_OUT
+from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
 from ..metrics.paired import Difference
 from ..units import counted
-from .blocks import Block, Figure, Table, TableColumn, shown
+from .blocks import Block, Figure, Table, TableColumn, columns_of, shown
 from .difference import Measures, beside, difference_blocks, difference_words
 from .figures import span
 
@@ -36,21 +33,15 @@ class Wording(NamedTuple):
     columns: tuple[TableColumn, ...]
     latest: TableColumn
 
-    @property
-    def rule(self) -> TableColumn:
-        """Return the column that names the rule."""
-        return self.columns[0]
-
     def named(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the names that readers see for their rule and the rule's reference."""
-        keys = [[key for key in ("limits", "against") if row.get(key)] for row in rows]
-        return [{**row, **{key: self.rules[row[key]] for key in known}} for row, known in zip(rows, keys)]
+        return [{**row, **{k: self.rules[row[k]] for k in ("limits", "against") if row.get(k)}} for row in rows]
 
 
 TIME = Wording(
     "Time limits",
     {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' limits"},
-    TIME_MEASURES,
+    MEASURES,
     (
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
@@ -87,7 +78,7 @@ MEMORY = Wording(
 
 
 def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
-    """Return rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group of jobs and the group's
+    """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's
     latest request."""
     columns = [c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
     if by is not None:
@@ -103,7 +94,7 @@ def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | N
 def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
     intervals."""
-    blocks = difference_blocks(wording.named(rows), wording.measures, [wording.rule])
+    blocks = difference_blocks(wording.named(rows), wording.measures, wording.columns[:1])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     stated = ((m, Difference.of(advice, m.name, "rule_differences")) for m in wording.measures)
     words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
@@ -125,18 +116,15 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
     return [words, advice_table(TIME, rows, RISK), *advice_differences(TIME, rows)]
 
 
-WASTE_COLUMNS = (
-    TableColumn("jobs", "jobs", "count", "jobs that ran"),
-    TableColumn("unused_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
-    TableColumn("unused_share", "of all unused", "share", "of the unused core-hours of the whole log"),
-    TableColumn("asked_core_h", "requested, core-h", "count", "processors x time limit, of jobs with a limit"),
-    TableColumn("used_core_h", "used, core-h", "count", "processors x run time"),
-    TableColumn("failed_core_h", "failed, core-h", "count", "used by jobs that failed or were cancelled"),
-    TableColumn("at_limit_core_h", "timed out, core-h", "count", "used by jobs that their time limit ended"),
+WASTE_COLUMNS = columns_of(
+    *("jobs|jobs|count|jobs that ran", "unused_core_h|unused, core-h|count|processors x (time limit - run time)"),
+    "unused_share|of all unused|share|of the unused core-hours of the whole log",
+    "asked_core_h|requested, core-h|count|processors x time limit, of jobs with a limit",
+    "used_core_h|used, core-h|count|processors x run time",
+    "failed_core_h|failed, core-h|count|used by jobs that failed or were cancelled",
+    "at_limit_core_h|timed out, core-h|count|used by jobs that their time limit ended",
 )
-WITHOUT = TableColumn(
-    "jobs_without_limit", "without limit", "count", "jobs without a time limit: they count as requested 0 and unused 0"
-)
+WITHOUT = "jobs_without_limit|without limit|count|jobs without a time limit: they count as requested 0 and unused 0"
 PARTS = (("completed", 1), ("failed or cancelled", 2), ("ended by the limit", 5), ("requested and unused", 0))
 PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 
@@ -150,17 +138,16 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
         by.setdefault(row["by"], []).append(row)
     if not whole["asked_core_h"] > 0 or not by:
         return []
-    tables = [_table(name, mine, whole, folded=mine is not next(iter(by.values()))) for name, mine in by.items()]
+    tables = [_table(name, mine, whole, folded=place > 0) for place, (name, mine) in enumerate(by.items())]
     return [_words(whole, by), *tables, _bars(by)]
 
 
 def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
     """Return one or two sentences on the total of unused core-hours, and on how few groups account for half of it."""
     unused, used = whole["unused_core_h"], whole["used_core_h"]
-    kinds = {"failed_core_h": "by jobs that failed or were cancelled",
-             "at_limit_core_h": "by jobs that their time limit ended"}  # fmt: skip
+    kinds = {"failed_core_h": "failed or were cancelled", "at_limit_core_h": "their time limit ended"}
     lost = [
-        f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) {words}"
+        f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) by jobs that {words}"
         for key, words in kinds.items()
         if whole[key] and used > 0
     ]
@@ -197,10 +184,10 @@ def _name(row: Row) -> str:
 
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
-    """Return tables of the largest groups, with all other groups in one row; all tables after the first grouping are
-    folded."""
+    """Return the table of the largest groups of one grouping, with all other groups in one row; `whole` is the row of
+    the whole log."""
     columns = [TableColumn("name", by), *(c for c in WASTE_COLUMNS if whole[c.key] is not None)]
-    columns += [WITHOUT] if whole["jobs_without_limit"] else []
+    columns += columns_of(WITHOUT) if whole["jobs_without_limit"] else []
     cells = [{**row, "name": _name(row)} for row in rows]
     return Table(f"Core-hours by {by}, most unused first", columns, cells, folded=folded)
 

@@ -5,39 +5,31 @@ more time."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..units import counted, span
-from .blocks import Block, Callout, Table, TableColumn
+from .blocks import Block, Callout, Table, TableColumn, TableRows, columns_of
 
 MOST_STARTS, MOST_GROUPS = 5, 4
 """Starts and groups in the short answer, which fits a terminal of 24 lines."""
-Cells = Sequence[Mapping[str, Any]]
 
 
-def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
+def outage_blocks(rows: TableRows, groups: TableRows, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage that was simulated on a log: the outage's requested start first, then the best
     starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
-    columns = [
-        TableColumn("start", "start"),
-        TableColumn("delayed_jobs", "jobs delayed", "count"),
-        TableColumn("delayed_users", "users", "count"),
-        TableColumn("mean_delay_s", "mean delay", "seconds"),
-        TableColumn("work", "processor-hours delayed (90 %)"),
-        TableColumn("against", "more than the best (90 %)"),
-    ]
-    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
+    columns = columns_of(
+        *("start", "delayed_jobs|jobs delayed|count", "delayed_users|users|count", "mean_delay_s|mean delay|seconds"),
+        *("work|processor-hours delayed (90 %)", "against|more than the best (90 %)"),
+    )
     some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])[: None if details else MOST_GROUPS]
-    whose = [
-        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
-        TableColumn("now_s", "mean wait without", "seconds"),
-        TableColumn("then_s", "with the outage", "seconds"),
-    ]
-    blocks: list[Block] = [_advice(requested, best, len(rows) == 1), table]
+    whose = columns_of(
+        "by", "group", "jobs|jobs|count", "now_s|mean wait without|seconds", "then_s|with the outage|seconds"
+    )
+    blocks: list[Block] = [_advice(requested, best, len(rows) == 1), _starts(columns, cells, rows)]
     blocks += [Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []
     return blocks, [Callout("--details shows every start.")] if len(shown) < len(rows) else []
 
@@ -78,11 +70,13 @@ def _hours(row: Mapping[str, Any], name: str) -> str:
     return value if low != low or low == high else f"{value} ({low:,.0f} to {high:,.0f})"
 
 
-def _more(rows: Cells, shown: Cells) -> str:
-    return f"{len(shown)} of {len(rows)} starts; --details shows all." if len(shown) < len(rows) else ""
+def _starts(columns: list[TableColumn], cells: TableRows, rows: TableRows) -> Table:
+    """Return the table of the starts that are shown, of all `rows`."""
+    note = f"{len(cells)} of {len(rows)} starts; --details shows all." if len(cells) < len(rows) else ""
+    return Table("What the outage delays, the requested start first", columns, cells, note)
 
 
-def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
+def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[Block]:
     """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
     starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
@@ -93,15 +87,10 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
          "work": _hours(row, "delayed_hours"), "lost": _hours(row, "lost_hours")}
         for row in shown
     ]  # fmt: skip
-    columns = [
-        TableColumn("start", "start"),
-        TableColumn("waiting", "waiting jobs delayed (80 %)"),
-        TableColumn("past", "jobs still running"),
-        TableColumn("mean_delay_s", "mean delay", "seconds"),
-        TableColumn("work", "processor-hours delayed (80 %)"),
-        TableColumn("lost", "processor-hours lost if running jobs are ended", more=True),
-    ]
-    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
+    columns = columns_of(
+        *("start", "waiting|waiting jobs delayed (80 %)", "past|jobs still running", "mean_delay_s|mean delay|seconds"),
+        "work|processor-hours delayed (80 %)",
+    ) + columns_of("lost|processor-hours lost if running jobs are ended", more=True)
     text = (
         f"Starting at {_when(requested['start_s'])}, the outage delays {_range(requested, 'held_waiting')} waiting "
         f"jobs; {requested['running_past']:.0f} running jobs will still run then, "
@@ -113,11 +102,10 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
         overlap = "" if requested["cost_hours_low"] > best["cost_hours_high"] else "; the intervals overlap"
         text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
         text += f"{_hours(requested, 'cost_hours')}{overlap})."
-    blocks: list[Block] = [Callout(text, "note"), table]
+    blocks: list[Block] = [Callout(text, "note"), _starts(columns, cells, rows)]
     if held:
-        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs delayed", "count"),
-                 TableColumn("running", "still running if jobs use their limits", "count"),
-                 TableColumn("procs", "processors", "count")]  # fmt: skip
+        running = "running|still running if jobs use their limits|count"
+        whose = columns_of("user", "waiting|waiting jobs delayed|count", running, "procs|processors|count")
         some = held[: None if details else MOST_GROUPS]
         note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""
         blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
@@ -155,17 +143,15 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def growth_table(rows: Cells, intervals: str) -> Table:
+def growth_table(rows: TableRows, intervals: str) -> Table:
     """Return the table of waits after the work has grown; `intervals` explains the intervals of the waits."""
-    headings = {"variant": "variant", "reaction": "users react", "more": "work", "partition": "partition",
-                "mean": "mean wait", "most": "wait of 90 % of jobs"}  # fmt: skip
     cells = [
         {**row, "more": f"{row['work']:+.0%}", "mean": _spans(row, "mean_wait_s"), "most": _spans(row, "wait_90_s")}
         for row in rows
     ]
-    note = "Users react: which share of the added processors they fill with more work (none, half, full). "
-    columns = [TableColumn(*each) for each in headings.items()]
-    return Table("Waits with grown work", columns, cells, f"{note}{intervals}.")
+    headings = ("variant", "reaction|users react", "more|work", "partition", "mean|mean wait")
+    note = f"Users react: which share of the added processors they fill with more work (none, half, full). {intervals}."
+    return Table("Waits with grown work", columns_of(*headings, "most|wait of 90 % of jobs"), cells, note)
 
 
 def _spans(row: Mapping[str, Any], name: str) -> str:

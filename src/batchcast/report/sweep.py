@@ -17,22 +17,14 @@ from ..metrics.measure import OverReplicates
 from ..metrics.paired import DECIDES, Difference
 from ..metrics.schedule import DIFFERENCES, GEOMETRIC_MEAN, MEAN_SLOWDOWN, RATIOS, SCHEDULE
 from ..units import counted
-from .blocks import Block, Table, TableColumn, measure_columns
+from .blocks import Block, Table, TableColumn, columns_of, measure_columns
 from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
-_NAMING = (
-    *(TableColumn(name, name) for name in ("log", "period", "settings", "policy")),
-    TableColumn("predictor", "planned with"),
-)
-_COST = (
-    TableColumn("log", "log"),
-    TableColumn("tasks", "tasks", "count"),
-    TableColumn("done", "done", "count"),
-    TableColumn("to_do", "to do", "count"),
-    TableColumn("task_s", "s per task", "number"),
-    TableColumn("core_hours", "core hours", "number"),
-    TableColumn("wall_s", "on the workers", "seconds"),
+_NAMING = columns_of("log", "period", "settings", "policy", "predictor|planned with")
+_COST = columns_of(
+    *("log", "tasks|tasks|count", "done|done|count", "to_do|to do|count", "task_s|s per task|number"),
+    *("core_hours|core hours|number", "wall_s|on the workers|seconds"),
 )
 _RATIOS = [TableColumn(each.name, f"{each.heading} over", "difference") for each in RATIOS]
 _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
@@ -75,13 +67,8 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
 def _differences(rows: Sequence[Row], naming: Sequence[TableColumn]) -> Table:
     """Return a table of each plan's measures minus the reference plan's, or divided by them, with the results of
     replicates and of groups of jobs."""
-    columns = [
-        *naming,
-        TableColumn("slowdown", "bounded slowdown less", "difference"),
-        TableColumn("jobs", "on the log itself, by user-weeks", "difference"),
-        *_RATIOS,
-        TableColumn("users", "users above 1.10", "difference"),
-    ]
+    first = ("slowdown|bounded slowdown less|difference", "jobs|on the log itself, by user-weeks|difference")
+    columns = [*naming, *columns_of(*first), *_RATIOS, *columns_of("users|users above 1.10|difference")]
     cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row["users_longer"], "{:.2f}")} for row in rows]
     note = (
         f"{_BEHIND}; on the log itself the 90 % interval over groups of one user's submissions of one week. Users: the "
@@ -98,8 +85,7 @@ def _cells(row: Row) -> dict[str, Any]:
 
 def ablation_table(rows: Sequence[Row]) -> Table:
     """Return the effect of each word of a plan: the plan without it against the plan with it."""
-    slowdown = TableColumn("slowdown", "bounded slowdown more", "difference")
-    columns = [*_naming(rows), TableColumn("without", "without"), slowdown, *_RATIOS]
+    columns = [*_naming(rows), *columns_of("without", "slowdown|bounded slowdown more|difference"), *_RATIOS]
     note = "Difference and ratio of the plan without the word to the plan with it: above 0 or 1 if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
@@ -144,7 +130,7 @@ def _of_one_burst(row: Row, stated: Difference) -> str:
 PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
 BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # position of a letter
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
+NICE = (1.0, 2.0, 2.5, 5.0, 10.0, 20.0)
 
 
 def frontier_svg(rows: Sequence[Row]) -> str:
@@ -207,11 +193,9 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
     best = sorted((x, y) for x, y, row in points if row["frontier"])
     joined = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in best)
     parts.append(f'<polyline points="{joined}" fill="none" stroke="#0a5" stroke-dasharray="4 3"/>')
-    drawn: list[tuple[float, float]] = []
-    for x, y, row in points:
-        cx, cy = at(x, y)
-        aside, anchor = BESIDE[sum(abs(cx - a) < 20 and abs(cy - b) < 20 for a, b in drawn) % len(BESIDE)]
-        drawn.append((cx, cy))
+    places = [at(x, y) for x, y, _ in points]
+    for k, ((cx, cy), (_, _, row)) in enumerate(zip(places, points)):
+        aside, anchor = BESIDE[sum(abs(cx - a) < 20 and abs(cy - b) < 20 for a, b in places[:k]) % len(BESIDE)]
         fill = "#0a5" if row["frontier"] else "#fff"
         parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="4" fill="{fill}" stroke="#0a5"/>')
         letter = letters[f"{row['policy']}, {row['predictor']}"]
@@ -237,9 +221,7 @@ def ticks(values: Sequence[float]) -> list[float]:
     if low == high:
         low, high = 0.9 * low, 1.1 * high
     size = 10.0 ** math.floor(math.log10((high - low) / 5.0))
-    step = next(
-        size * nice for nice in (*NICE, 20.0) if math.ceil(high / (size * nice)) - math.floor(low / (size * nice)) <= 6
-    )
+    step = next(s for s in (size * nice for nice in NICE) if math.ceil(high / s) - math.floor(low / s) <= 6)
     return [round(k * step, 9) for k in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,17 @@ from ..metrics.wait import COMPARED
 from ..trace.whole_file import whole_file
 from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
-from .blocks import Table, TableColumn, measure_columns
+from .blocks import Table, TableRows, columns_of, measure_columns
 from .difference import named_row
 
 COLUMNS = (
-    TableColumn("policy", "policy"),
-    TableColumn("predictor", "planned with"),
+    *columns_of("policy", "predictor|planned with"),
     *measure_columns(each for each in SCHEDULE if each.table),
-    TableColumn("corrections", "corrections", "count", more=True),
+    *columns_of("corrections|corrections|count", more=True),
 )
 
 
-def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
+def simulation_table(rows: TableRows, jobs: int, total: int) -> Table:
     """Return a table with one row per policy and predictor, and the simulated jobs in its caption."""
     caption = f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s"
     return Table(caption, COLUMNS, [named_row(row) for row in rows])
@@ -72,7 +70,7 @@ def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> T
             values = [f"{row[f'{key}_{quantile}{unit}']:,.0f}" for row in (real, synthetic)]
             distance_of = synthetic[f"distance_{key}"] if quantile == _QUANTILES[-1] else None
             rows.append(_row(f"{label}, {quantile}", values, distance_of))
-    columns = [TableColumn(name, name) for name in ("quantity", "log", "synthetic", "distance")]
+    columns = columns_of("quantity", "log", "synthetic", "distance")
     return Table(str(real["workload"]).rsplit("/", 1)[-1], columns, rows)
 
 
@@ -86,7 +84,7 @@ NOTE = (
 )
 
 
-def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
+def totals_table(rows: TableRows, jobs: int, periods: int, source: str) -> Table:
     """Return rows of `metrics.totals` as a table, with the columns that `runtime` or `simulate` prints."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
     caption = f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}"
@@ -94,49 +92,43 @@ def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, sou
 
 
 WAIT_COLUMNS = (
-    TableColumn("predictor", "predictor"),
-    TableColumn("jobs", "jobs", "count", "jobs scored"),
-    TableColumn("median_abs_error_s", "median error", "seconds"),
+    *columns_of("predictor", "jobs|jobs|count|jobs scored", "median_abs_error_s|median error|seconds"),
     *measure_columns(COMPARED[:1]),
-    TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
-    TableColumn("interval_90", "90 % coverage", "share", "waits between the 5 % and 95 % quantiles"),
-    *measure_columns(COMPARED[1:]),
-    *(
-        replace(column, more=True)
-        for column in (
-            TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
-            TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
-            TableColumn("quick_identified", "identified", "share", "quick starters that the method marks as quick"),
-            TableColumn("quick_bounded", "bounded", "share",
-                        "quick starters with a predicted wait of at most the threshold"),
-            TableColumn("misguided_share", "misguided", "share",
-                        "jobs marked quick that waited longer, as a share of all jobs"),
-            TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by probability"),
-            TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else by point prediction"),
-            TableColumn("misguided_under_4h", "of them < 4 h", "share"),
-            TableColumn("interval_80_low", "least of 5,000", "share", "least of all windows of 5,000 jobs"),
-            TableColumn("interval_80_high", "most", "share"),
-            TableColumn("interval_90_low", "least of 5,000", "share", "least of all windows of 5,000 jobs"),
-            TableColumn("interval_90_high", "most", "share"),
-            *(
-                TableColumn(f"told_{key}_{level}", f"{level} % coverage, predicted {words} or more", "share")
-                for key, words in (("10min", "10 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "a day"))
-                for level in (80, 90)
-            ),
-            TableColumn("rms_error_s", "RMS error", "seconds"),
-            TableColumn("normalised_rms", "normalised RMS", "number", "error divided by the wait (at least 1 s)"),
-            TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
-            TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
-            TableColumn("good_likeliest", "good, likeliest range", "share", "with the point of the likeliest range"),
-            TableColumn("within_x2", "within x2", "share", "predicted and actual wait differ by at most a factor of 2"),
-            TableColumn("within_x3", "within x3", "share"),
-            TableColumn("bound_coverage", "within 95 % bound", "share", "waits within the method's own 95 % bound"),
-            TableColumn("near_share", "near", "share", "quick starters marked by the near history"),
-            TableColumn("near_jobs", "near jobs", "number", "mean length of the near history"),
-            TableColumn("seconds", "took, s", "number"),
-        )
+    *columns_of(
+        "interval_80|80 % coverage|share|waits between the 10 % and 90 % quantiles",
+        "interval_90|90 % coverage|share|waits between the 5 % and 95 % quantiles",
     ),
-)  # fmt: skip
+    *measure_columns(COMPARED[1:]),
+    *columns_of(
+        "quick_s|quick|seconds|a quick starter waits at most this long",
+        "quick_share|quick starters|share|of the jobs scored",
+        "quick_identified|identified|share|quick starters that the method marks as quick",
+        "quick_bounded|bounded|share|quick starters with a predicted wait of at most the threshold",
+        "misguided_share|misguided|share|jobs marked quick that waited longer, as a share of all jobs",
+        "identified_like_pqstar|identified at pqstar's misguided|share|ranked by probability",
+        "identified_at_4|identified at 4 % misguided|share|else by point prediction",
+        "misguided_under_4h|of them < 4 h|share",
+        *("interval_80_low|least of 5,000|share|least of all windows of 5,000 jobs", "interval_80_high|most|share"),
+        *("interval_90_low|least of 5,000|share|least of all windows of 5,000 jobs", "interval_90_high|most|share"),
+        *(
+            f"told_{key}_{level}|{level} % coverage, predicted {words} or more|share"
+            for key, words in (("10min", "10 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "a day"))
+            for level in (80, 90)
+        ),
+        "rms_error_s|RMS error|seconds",
+        "normalised_rms|normalised RMS|number|error divided by the wait (at least 1 s)",
+        "mean_ppert|PPErt|number|mean of |predicted - wait| / (wait + run)",
+        "good_share|good|share|same rounded range, or PPErt at most 0.10",
+        "good_likeliest|good, likeliest range|share|with the point of the likeliest range",
+        "within_x2|within x2|share|predicted and actual wait differ by at most a factor of 2",
+        "within_x3|within x3|share",
+        "bound_coverage|within 95 % bound|share|waits within the method's own 95 % bound",
+        "near_share|near|share|quick starters marked by the near history",
+        "near_jobs|near jobs|number|mean length of the near history",
+        "seconds|took, s|number",
+        more=True,
+    ),
+)
 CLOCKS = {
     "honest": "honest clock (at one instant, submissions come before starts)",
     "starts_first": "clock of the paper (at one instant, starts come before submissions)",
@@ -144,7 +136,7 @@ CLOCKS = {
 }
 
 
-def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+def wait_table(rows: TableRows, title: str) -> Table:
     """Return rows of `evaluation.wait.figures` as a table; the note names the protocol and the conventions."""
     notes = []
     for clock in dict.fromkeys(row["protocol"] for row in rows):
@@ -155,7 +147,7 @@ def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     return Table(title, WAIT_COLUMNS, [named_row(row) for row in rows], " ".join(notes))
 
 
-def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parameters(target: str | Path, rows: TableRows) -> None:
     """Write a file with one line per refit and the union of all refits' columns, in order of appearance; the file is
     written completely or not at all.
 

@@ -15,7 +15,7 @@ from ..events.recorded import Forecasts
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from ..report import figures
-from .blocks import Block, Figure, Section, Table, TableColumn, measure_columns
+from .blocks import Block, Figure, Section, Table, columns_of, measure_columns
 from .figures import span
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
@@ -68,18 +68,16 @@ def short_and_whole(table: Table) -> list[Block]:
 
 def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of quantiles: the share of jobs that had started by each level."""
-    series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
+    series: dict[str, tuple[Any, Any]] = {}
     for one in methods:
         given = ~np.isnan(one.forecasts.quantiles)
         jobs, within = given.sum(axis=0), ((wait[:, None] <= one.forecasts.quantiles) & given).sum(axis=0)
         kept = jobs >= LEAST
         if kept.any():
             series[one.predictor] = (np.array(one.forecasts.levels)[kept], within[kept] / jobs[kept])
-    if len(series) == 1:
-        return None
-    return figures.lines(
-        "Reliability of the quantiles", series, x="level of the quantile", y="share of jobs started by this quantile",
-        kind="share", slots=_slots(methods), markers=True,
+    return _reliability(
+        "Reliability of the quantiles", series, _slots(methods), x="level of the quantile",
+        y="share of jobs started by this quantile",
         caption="On the diagonal, coverage equals the level. Below it, jobs started later than predicted. Jobs that "
         "start at once are within every quantile, so many of them raise the low levels above the diagonal.",
     )  # fmt: skip
@@ -88,7 +86,7 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
 def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of probabilities: the observed share of jobs that started within a time span
     against the predicted probability."""
-    series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
+    series: dict[str, tuple[Any, Any]] = {}
     for one in methods:
         if one.chances is None:
             continue
@@ -96,13 +94,17 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
             said = reached(one.chances, np.full(len(wait), seconds))
             rows = [row for row in reliability(said, wait <= seconds) if row[2] >= LEAST]
             series[f"{one.predictor}, within {name}"] = ([row[0] for row in rows], [row[1] for row in rows])
-    if len(series) == 1:
-        return None
-    return figures.lines(
-        "Predicted probability of a start within a time, and what happened", series, x="mean predicted probability",
-        y="share of jobs that started", kind="share", slots={"ideal": 0}, markers=True,
+    return _reliability(
+        "Predicted probability of a start within a time, and what happened", series, {"ideal": 0},
+        x="mean predicted probability", y="share of jobs that started",
         caption=f"Jobs in ten classes of predicted probability; classes with fewer than {LEAST} jobs are left out.",
     )  # fmt: skip
+
+
+def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], **words: str) -> Figure | None:
+    """Return a figure of shares with the ideal diagonal; None if there is no series."""
+    drawn: figures.Series = {"ideal": ([0.0, 1.0], [0.0, 1.0]), **series}
+    return figures.lines(title, drawn, kind="share", slots=slots, markers=True, **words) if series else None
 
 
 def sharpness(methods: Sequence[Scored]) -> Figure | None:
@@ -168,12 +170,11 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
                 "mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean()),
                 "interval_80": kept,
             })  # fmt: skip
+    errors = ("mae_s|mean error|seconds", "median_ae_s|median error|seconds")
     columns = (
-        *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
-        *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
-        TableColumn("median_ae_s", "median error", "seconds"),
+        *columns_of(name, "predictor", "jobs|jobs|count", "median_wait_s|median wait|seconds", *errors),
         *measure_columns(COMPARED[1:]),
-        TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
+        *columns_of("interval_80|80 % coverage|share|waits between the 10 % and 90 % quantiles"),
     )
     left_out = len(names) - len(largest)
     note = f"{left_out} smaller group{'s' if left_out != 1 else ''} left out." if left_out else ""

@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import plots
 from ..errors import says_arguments
+from ..evaluation import limits as requests
 from ..evaluation.accuracy import Scores, error_pictures, figures, score
 from ..evaluation.differences import WAIT, reference_of, wait_differences
-from ..evaluation.limits import KILLED, MEAN_UNUSED, Limits, advice_words, find_limits, limit_rows
-from ..evaluation.memory_limits import RAN_OUT, SPENT, MemoryLimits, find_memory_limits, memory_limit_rows, memory_words
+from ..evaluation.limits import Limits, MemoryLimits, limit_rows
 from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
@@ -200,8 +200,6 @@ class LimitAdvice(Rows):
 
     found: Limits | MemoryLimits
     words: str
-    cost: str
-    killed: str
 
     _printed: ClassVar[tuple[str, ...]] = (
         "limits", "group", "jobs", "killed_per_thousand", "over_request_core_h", "median_limit_s", "spent_over_used",
@@ -213,11 +211,12 @@ class LimitAdvice(Rows):
 
     def _pictures(self) -> Mapping[str, Picture]:
         whole = [row for row in self.rows if "by" not in row]
-        unit = "core-hours unused a job" if self.cost == MEAN_UNUSED else "GiB-hours held a job"
-        points = {str(row["limits"]): (float(row[self.cost]), float(row[self.killed])) for row in whole}
+        cost, killed = (each.name for each in self.found.measures)
+        unit = "core-hours unused a job" if cost == requests.MEAN_UNUSED else "GiB-hours held a job"
+        points = {str(row["limits"]): (float(row[cost]), float(row[killed])) for row in whole}
         return {
             "tradeoff": partial(plots.tradeoff, points, unit, "cut off, of 1,000 jobs"),
-            "differences": partial(plots.differences, whole, self.cost, ("limits",)),
+            "differences": partial(plots.differences, whole, cost, ("limits",)),
         }
 
 
@@ -308,14 +307,13 @@ def memory_limits(
 def advised(
     trace: Trace, *, memory: bool = False, risk: float, most: float = math.inf, by: str | None = None, **given: Any
 ) -> LimitAdvice:
-    """Return `limits` (seconds) or, with `memory`, `memory_limits` (MiB); `tick` is called with the number of finished
-    jobs."""
+    """Return the result of `limits` in seconds, or of `memory_limits` in MiB if `memory` is true.
+
+    `given` has the other arguments of `find_limits` or `find_memory_limits`.
+    """
     check_log(trace)
-    if memory:
-        requests = find_memory_limits(trace, risk=risk, most=most, **given)
-        rows = memory_limit_rows(requests)
-        groups = memory_limit_rows(requests, by) if by else []
-        return LimitAdvice([*rows, *groups], requests, memory_words(rows, risk, most), SPENT, RAN_OUT)
-    found = find_limits(trace, risk=risk, **given)
+    find = partial(requests.find_memory_limits, most=most) if memory else requests.find_limits
+    found = find(trace, risk=risk, **given)
     rows, groups = limit_rows(found), limit_rows(found, by) if by else []
-    return LimitAdvice([*rows, *groups], found, advice_words(rows, risk), MEAN_UNUSED, KILLED)
+    words = requests.memory_words(rows, risk, most) if memory else requests.advice_words(rows, risk)
+    return LimitAdvice([*rows, *groups], found, words)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares variants of a machine on one log: whose waits become shorter and whose longer."""
+"""Simulate a log on changed machines, with grown work, and with a planned outage, and compare the waits of its jobs."""
 
 from __future__ import annotations
 
+import copy
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -14,25 +16,27 @@ import numpy as np
 
 from batchcast import plots
 
-from ..errors import UsageError, says_arguments
-from ..evaluation.differences import over_log, schedule_differences, shown_names
-from ..evaluation.memory_limits import memory_note, placed_by
+from ..errors import NoAnswer, UsageError, says_arguments
+from ..evaluation.differences import burst_groups, moved_jobs, over_log, replicated, schedule_differences, shown_names
+from ..evaluation.limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
-from ..evaluation.resampling import replicated
-from ..evaluation.simulated import MADE_FROM_LOG
-from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
+from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Validity, judge_validity
 from ..events.machine_size import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary
 from ..metrics.accuracy import SIZE_CLASSES, size_class
-from ..metrics.paired import Difference, paired_differences
+from ..metrics.bursts import WEEK_S
+from ..metrics.paired import Difference, PairedDifference, paired_differences
 from ..processes import in_processes
 from ..simulation.models import Nodes
-from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan
+from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan, simulate_on
+from ..simulation.outage import HOUR_S, Outage
 from ..simulation.schedule import Schedule
+from ..simulation.workload import left_out_words
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 from ..trace.machine_files import open_machine
-from ..units import parse_duration, parse_share
+from ..trace.select import format_date, zone
+from ..units import counted, parse_duration, parse_share, parse_span
 
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20
@@ -48,8 +52,8 @@ def by_group(
     """Return, for users, accounts and partitions, the groups whose mean wait falls or rises most, over the jobs in both
     schedules.
 
-    Rows have kind, group, jobs, mean waits in s in the present and in the variant, and the difference; at most `most`
-    groups gain and at most `most` lose. If `bursts` (the burst of each job, (n,)) is given, rows also have the
+    Rows have kind, group, jobs, mean waits in s in the present and in the variant, and the difference; at most `MOST`
+    groups gain and at most `MOST` lose. If `bursts` (the burst of each job, (n,)) is given, rows also have the
     difference's 90 % interval (NaN for fewer than 20 bursts), its verdict, and the number of bursts.
     """
     before, after = over_log(trace, now, now.wait_time), over_log(trace, then, then.wait_time)
@@ -285,3 +289,339 @@ def _memory(value: str) -> tuple[str, float]:
     if rule not in ("forecast", "least_waste"):
         raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")
     return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
+
+
+REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
+"""The share of the added capacity that users fill with more work because waits become shorter."""
+EVERYTHING = "all"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Growth(Rows):
+    """Result with one row per machine variant, reaction of users, and partition: mean and 90 % waits (s) with intervals
+    over replicates."""
+
+    notes: Sequence[str]
+
+    _printed: ClassVar[tuple[str, ...]] = ("variant", "reaction", "partition", "jobs", "mean_wait_s", "wait_90_s")
+
+    def __repr__(self) -> str:
+        return f"<Growth of {len(self.rows)} rows>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        keys = ("wait_90_s", "wait_90_s_low", "wait_90_s_high")
+        each = {
+            f"{row['variant']}, {row['reaction']}": tuple(float(row[key]) / 60 for key in keys)
+            for row in self.rows
+            if row["partition"] == EVERYTHING
+        }
+        return {"waits": partial(plots.intervals, each, "90 % of jobs wait at most (min)")}
+
+
+def parse_growth(text: str) -> tuple[float, float]:
+    """Read a change of the work in per cent, and a target of the 90 % wait, as a fraction and seconds (NaN: none).
+
+    >>> parse_growth("+20%"), parse_growth("-5%,target=4h")
+    ((0.2, nan), (-0.05, 14400.0))
+    """
+    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%(?:,target=(.+))?", text.strip())
+    if found is None or not -100 < float(found[1]) <= 900:
+        raise UsageError(f"--demand: {text!r} (accepted: +20%, -10%, 0%; above -100% and up to 900%; and target=4h)")
+    return float(found[1]) / 100, parse_span(found[2]) if found[2] else math.nan
+
+
+def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]:
+    """Find, for each reaction of users, the machine variant with the fewest processors that keeps the 90 % wait below a
+    target.
+
+    The 90 % wait of all jobs must be below the target (s) in every replicate. The result is "" for a reaction without a
+    sufficient variant. A variant without more processors, such as the present machine, has no capacity to which users
+    could react, so it counts for every reaction.
+
+    >>> row = {"partition": "all", "variant": "now", "reaction": "none", "procs": 4, "wait_90_s_high": 90.0}
+    >>> more = [{**row, "variant": "add=1xn1", "procs": 8, "reaction": word} for word in ("none", "full")]
+    >>> smallest([row, *more], 100.0), smallest([row, *more], 60.0)
+    ({'none': 'now', 'full': 'now'}, {'none': '', 'full': ''})
+    """
+    found = {str(row["reaction"]): "" for row in rows}
+    reacting = {row["variant"] for row in rows if row["reaction"] != "none"}
+    for row in sorted(rows, key=lambda row: -float(row["procs"])):
+        if row["partition"] == EVERYTHING and row["wait_90_s_high"] < target:
+            words = [str(row["reaction"])] if row["variant"] in reacting else found
+            found |= dict.fromkeys(words, str(row["variant"]))
+    return found
+
+
+def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
+    """Return a log with more or less work, by adding or removing whole user-weeks.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    share
+        Change of the processor-seconds as a fraction: 0.2 adds a fifth, -0.1 removes a tenth.
+    rng
+        Random generator that draws user-weeks (one user's submissions of one week) with replacement, and the week in
+        which each user-week is placed.
+    procs
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
+
+    Returns
+    -------
+    Trace
+        The log with the drawn jobs added (with new job ids), or without the drawn user-weeks.
+
+    Examples
+    --------
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0, 9.0], "run_time": [10.0] * 3, "req_procs": [1] * 3,
+    ...                          "user_id": ["a", "b", "c"]})
+    >>> len(grown(log, 1.0, np.random.default_rng(0))), len(grown(log, -0.3, np.random.default_rng(0)))
+    (6, 2)
+    """
+    work = np.nan_to_num(trace.procs(procs) * trace.run_time)
+    target = abs(share) * float(work.sum())
+    group = burst_groups(trace, procs)
+    parts = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    weeks = int((trace.submit_time[-1] - trace.submit_time[0]) // WEEK_S) + 1
+    drawn: list[np.ndarray] = []
+    moved: list[np.ndarray] = []
+    total, places = 0.0, rng.permutation(len(parts)).tolist()
+    while total < target and (share > 0 or places):
+        part = parts[int(rng.integers(len(parts))) if share > 0 else places.pop()]
+        amount = float(work[part].sum())
+        if amount and total + amount / 2 > target and rng.random() > (target - total) / amount:
+            break  # the rule gives the requested work on average, whatever the size of the last user-week
+        week = int((trace.submit_time[part[0]] - trace.submit_time[0]) // WEEK_S)
+        drawn.append(part)
+        moved.append(np.full(len(part), (int(rng.integers(weeks)) - week) * WEEK_S))
+        total += amount
+    rows = np.arange(len(trace))
+    if share < 0:
+        return trace.take(np.setdiff1d(rows, np.concatenate(drawn)) if drawn else rows)
+    rows, shift = np.concatenate([rows, *drawn]), np.concatenate([np.zeros(len(trace)), *moved])
+    by_time = np.argsort(trace.submit_time[rows] + shift, kind="stable")
+    return moved_jobs(trace, rows[by_time], shift[by_time])
+
+
+def growth(
+    trace: Trace,
+    plan: Variants,
+    share: float,
+    *,
+    procs: str = "req",
+    replicates: int = 5,
+    seed: int = 0,
+    workers: int = 1,
+    tick: Tick | None = None,
+) -> Growth:
+    """Simulate a log with grown work on the present machine and on each variant, for three reactions of users.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    plan
+        The machine variants (`Variants.of`), including the present machine.
+    share
+        Growth of the work as a fraction.
+    procs
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
+    replicates
+        Number of logs that are drawn for each row, at least 2.
+    seed
+        Random seed of the draws.
+    workers
+        Number of parallel processes; it does not change the results.
+    tick
+        Function that is called with the number of finished schedules.
+
+    Returns
+    -------
+    Growth
+        For each variant with more processors, users react by submitting further work that fills none, half or all of
+        the added capacity. Intervals reach from the smallest to the largest value over the replicates.
+    """
+    if replicates < 2:
+        raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
+    present = plan.machines[NOW][0].cpus
+    cases = [(NOW, "none", share)]
+    for name, (machine, _) in list(plan.machines.items())[1:]:
+        more = machine.cpus / present - 1
+        reactions = REACTIONS if more > 0 else {"none": 0.0}
+        cases += [(name, word, (1 + share) * (1 + part * more) - 1) for word, part in reactions.items()]
+    rng = np.random.default_rng(seed)
+    states = [copy.deepcopy(one) for one in rng.spawn(replicates)]
+
+    def simulate(name: str, total: float, state: np.random.Generator) -> Mapping[str, tuple[int, float, float]]:
+        log = grown(trace, total, copy.deepcopy(state), procs)
+        return _waits(log, plan.simulate(log, name, procs).schedule)
+
+    tasks = [partial(simulate, name, total, state) for name, _, total in cases for state in states]
+    made = in_processes(tasks, workers, tick)
+    rows = []
+    for k, (name, word, total) in enumerate(cases):
+        some = made[k * replicates : (k + 1) * replicates]
+        for part in [EVERYTHING, *sorted({p for one in some for p in one} - {EVERYTHING})]:
+            jobs, *waits = zip(*(one[part] for one in some if part in one))
+            row: dict[str, Any] = {"variant": name, "reaction": word, "work": total, "partition": part}
+            row |= {"procs": plan.machines[name][0].cpus, "jobs": round(float(np.mean(jobs))), "replicates": len(jobs)}
+            for key, values in zip(("mean_wait_s", "wait_90_s"), waits):
+                row |= {key: float(np.median(values)), f"{key}_low": min(values), f"{key}_high": max(values)}
+            rows.append(row)
+    notes = [f"{counted(replicates, 'log')} of drawn user-weeks for each row; intervals are their smallest and largest"]
+    return Growth(rows, notes)
+
+
+def _waits(trace: Trace, schedule: Any) -> Mapping[str, tuple[int, float, float]]:
+    """Jobs, mean wait and 90 % wait (s) of a schedule, for all jobs, and by partition if the log has several."""
+    waits, codes = schedule.wait_time, trace.nominal("partition_id").codes[schedule.rows]
+    names = shown_names(trace, "partition_id")
+    found, present = {EVERYTHING: waits}, np.unique(codes[codes >= 0]).tolist()
+    if len(present) > 1:
+        found |= {names[code]: waits[codes == code] for code in present}
+    return {name: (len(w), float(w.mean()), float(np.quantile(w, 0.9))) for name, w in found.items()}
+
+
+LEAD_S = 14 * 86400.0
+"""The simulation begins this long before the outage, so that the machine is full and a queue exists."""
+TAIL_S = 2 * 86400.0
+"""The log must continue for this long after an outage, because jobs that arrive then are delayed too."""
+DELAYED_S = 60.0
+"""A job counts as delayed if it starts later by more than a minute."""
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OutageResult(Rows):
+    """Result with one row per start of the outage: the requested start first, then the other starts, ordered by
+    increasing delayed work.
+
+    `groups` are the users, accounts and partitions that an outage at the requested start delays most. `notes` state
+    what the simulation assumes.
+    """
+
+    groups: Sequence[Mapping[str, Any]]
+    notes: Sequence[str]
+
+    _printed: ClassVar[tuple[str, ...]] = ("start", "delayed_jobs", "delayed_users", "mean_delay_s", "delayed_hours")
+
+    def __repr__(self) -> str:
+        return f"<OutageResult of {len(self.rows)} starts>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        keys = ("delayed_hours", "delayed_hours_low", "delayed_hours_high")
+        each = {str(row["start"]): tuple(float(row[key]) for key in keys) for row in self.rows}
+        return {"starts": partial(plots.intervals, each, "delayed work (processor-hours)")}
+
+
+def outage(
+    trace: Trace, machine: Machine, planned: Outage, *, procs: str = "req", workers: int = 1, tick: Tick | None = None
+) -> OutageResult:
+    """Simulate a log under Slurm's loops without and with a planned outage, at its requested start and at other starts
+    of that week.
+
+    Parameters
+    ----------
+    trace
+        The log. Jobs from two weeks before the outage to a week after the last start are simulated.
+    machine
+        The machine. The scheduler knows the outage's reservation from the beginning, so no job starts that would run
+        into the outage.
+    planned
+        The planned outage, with times on the log's clock.
+    procs
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
+    workers
+        Number of parallel processes; it does not change the results.
+    tick
+        Function that is called with the number of finished schedules.
+
+    Returns
+    -------
+    OutageResult
+
+    Raises
+    ------
+    NoAnswer
+        If the log has no job near the outage.
+
+    Notes
+    -----
+    The work that an outage delays is the sum over jobs of processors times the change of the start, in
+    processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference to
+    the best start resample user-weeks (`metrics.paired_differences`).
+
+    Examples
+    --------
+    >>> from batchcast.machines.machine import homogeneous
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 10.0, 9000.0], "run_time": [60.0] * 3, "req_time": [90.0] * 3,
+    ...                          "req_procs": [4] * 3})
+    >>> found = outage(log, homogeneous(1, 4), Outage("ALL", 100.0, 3600.0, 7 * 86400.0))
+    >>> found.rows[0]["delayed_jobs"], found.rows[0]["mean_delay_s"] > 3500
+    (1, True)
+    """
+    first = planned.start - LEAD_S
+    near = (trace.submit_time >= first) & (trace.submit_time < planned.start + 2 * WEEK_S + planned.length)
+    last = float(trace.submit_time[-1]) if len(trace) else -np.inf
+    week = planned.starts()
+    starts = [planned.start, *(start for start in week[1:] if start + planned.length + TAIL_S <= last)]
+    if not near.any() or planned.start > last:
+        begin, end = (format_date(trace.info.unix_start + t, zone(trace.info.timezone))
+                      for t in (trace.submit_time[0], trace.submit_time[-1]))  # fmt: skip
+        raise NoAnswer(f"the outage is not within the log, whose jobs were submitted from {begin} to {end}",
+                       hint="a start within the log")  # fmt: skip
+    part = trace if near.all() else trace.take(near, replace(trace.info))
+    machines = [machine, *(planned.on(machine, start) for start in starts)]
+    simulate = [partial(simulate_on, each, part, procs=procs) for each in machines]
+    now, *held = in_processes(simulate, workers, tick)
+    rows = _rows(part, now, held, starts, procs)
+    groups = by_group(part, now, held[0], np.ones(len(part), bool), procs)
+    asked, others = rows[0], sorted(rows[1:], key=lambda row: float(row["delayed_hours"]))
+    notes = left_out_words(now.left_out)
+    if cut := len(week) - len(starts):
+        notes.append(f"{counted(cut, 'start')} of that week left out, because the log ends within two days after it")
+    if planned.start + planned.length + TAIL_S > last:
+        notes.append("the log ends within two days after the outage, so less work is delayed than would be")
+    return OutageResult([asked, *others], [row for row in groups if row["change_s"] > 0], [*notes, *now.notes])
+
+
+def _rows(
+    trace: Trace, now: Schedule, held: Sequence[Schedule], starts: Sequence[float], procs: str
+) -> list[dict[str, Any]]:
+    """Return the work that an outage delays at each start, with intervals, and each start's difference from the best
+    start."""
+    begins = np.array([over_log(trace, schedule, schedule.start_time) for schedule in (now, *held)])
+    both = ~np.isnan(begins).any(axis=0)
+    if not both.any():
+        raise UsageError("--reserve: with the outage no job would ever start (accepted: fewer hours or nodes)")
+    delay = begins[1:, both] - begins[0, both]
+    hours = delay * trace.procs(procs)[both] / HOUR_S
+    group = burst_groups(trace, procs)[both]
+    users = trace.nominal("user_id").codes[both]
+    best = int(np.argmin(hours.sum(axis=1)))
+    none = np.zeros(hours.shape[1])
+    rng = np.random.default_rng(SEED)
+    alone = paired_differences(hours, none, group, rng)
+    to_best = paired_differences(hours, hours[best], group, rng)
+    there = zone(trace.info.timezone)
+    rows = []
+    for k, start in enumerate(starts):
+        late = delay[k] > DELAYED_S
+        rows.append({
+            "start": format_date(trace.info.unix_start + start, there), "start_s": trace.info.unix_start + start,
+            "part": "asked" if k == 0 else "other", "jobs": int(both.sum()), "delayed_jobs": int(late.sum()),
+            "delayed_users": len(np.unique(users[late & (users >= 0)])),
+            "mean_delay_s": float(delay[k, late].mean()) if late.any() else 0.0,
+            "most_delay_s": float(delay[k].max(initial=0.0)),
+            **_total("delayed_hours", alone[k]),
+            **_total("more_than_best_hours", to_best[k]),
+            "verdict": "best" if k == best else to_best[k].word(),
+        })  # fmt: skip
+    return rows
+
+
+def _total(name: str, pair: PairedDifference) -> dict[str, float]:
+    """Return a sum over jobs and its interval, from the difference of means."""
+    values = {name: pair.difference, f"{name}_low": pair.low, f"{name}_high": pair.high}
+    return {key: value * pair.jobs for key, value in values.items()}

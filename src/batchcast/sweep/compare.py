@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from .. import plots
 from ..errors import UsageError
-from ..metrics.measure import OverReplicates
+from ..metrics.measure import OverReplicates, mean
 from ..metrics.paired import paired_differences
 from ..metrics.schedule import COMPARED, DIFFERENCES, MEAN_SLOWDOWN, MEAN_WAIT, RATIOS
 from ..predict.registry import parse_spec
@@ -124,11 +125,9 @@ def _users_longer(
 
     A mean wait of the reference below one second counts as one second.
     """
-    theirs = {u: w / j for u, j, w in zip(users, their_jobs, waits)}
-    ratios = np.array(
-        [w / j / max(theirs[u], 1.0) for u, j, w in zip(user, jobs, wait) if j >= FEW_JOBS and u in theirs]
-    )
-    return (float((ratios > LONGER).mean()), float(ratios.max())) if len(ratios) else (float("nan"), float("nan"))
+    theirs = {u: max(w / j, 1.0) for u, j, w in zip(users, their_jobs, waits)}
+    ratios = [w / j / theirs[u] for u, j, w in zip(user, jobs, wait) if j >= FEW_JOBS and u in theirs]
+    return mean(np.array(ratios) > LONGER), max(ratios, default=float("nan"))
 
 
 def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
@@ -185,14 +184,11 @@ def ablation(table: Any) -> list[dict[str, Any]]:
         drawn = part.filter(pl.col("replicate") > 0)
         shown = drawn if drawn.height else part
         plans = {(str(p), str(r)): mine for (p, r), mine in shown.group_by("policy", "predictor", maintain_order=True)}
-        for plan, mine in plans.items():
-            for other, bare in plans.items():
-                word = word_between(plan, other)
-                if not word:
-                    continue
+        for (plan, mine), (other, bare) in product(plans.items(), repeat=2):
+            if word := word_between(plan, other):
                 pairs = bare.join(mine, on="replicate", suffix="_with", maintain_order="left")
-                row: dict[str, Any] = {**dict(zip(CELL, map(str, cell))), "policy": plan[0], "predictor": plan[1]}
-                row |= {"without": word, "replicates": drawn.height and pairs.height}
+                row: dict[str, Any] = {**dict(zip(CELL, map(str, cell))), **dict(zip(PLAN, plan)), "without": word}
+                row["replicates"] = drawn.height and pairs.height
                 row["replicated"] = {MEAN_SLOWDOWN.name: _change(pairs, MEAN_SLOWDOWN.name, "with")}
                 row["ratios"] = {each.name: _ratio(pairs, each.name, "with") for each in RATIOS}
                 rows.append(row)
@@ -217,14 +213,14 @@ def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
 
 def _of_policies(one: str, other: str) -> list[str]:
     """Returns the words in which policies differ; an empty text for a difference that is not a missing word."""
-    first, second, usual = policy_of(one), policy_of(other), Policy()
-    changed = [f.name for f in fields(Policy) if getattr(first, f.name) != getattr(second, f.name)]
-    return [
-        f"{name}={_said(name, getattr(first, name))}"
-        if name != "backfill" and getattr(second, name) == getattr(usual, name)
-        else ""
-        for name in changed
-    ]
+    policies = policy_of(one), policy_of(other), Policy()
+    words = []
+    for field in fields(Policy):
+        mine, theirs, usual = (getattr(policy, field.name) for policy in policies)
+        if mine != theirs:
+            is_word = field.name != "backfill" and theirs == usual
+            words.append(f"{field.name}={_said(field.name, mine)}" if is_word else "")
+    return words
 
 
 def _said(name: str, value: Any) -> str:
@@ -262,15 +258,10 @@ class SweepPlans(Rows):
     def _pictures(self) -> Mapping[str, Picture]:
         differing = [name for name in CELL if len({row[name] for row in self.rows}) > 1]
         names = (*differing, *PLAN)
-        points = {
-            ", ".join(str(row[name]) for name in names if row[name]): (
-                row["mean_wait_s"] / 3600.0,
-                row["max_wait_s"] / 3600.0,
-            )
-            for row in self.rows
-        }
+        titles = (", ".join(str(row[name]) for name in names if row[name]) for row in self.rows)
+        hours = ((row["mean_wait_s"] / 3600.0, row["max_wait_s"] / 3600.0) for row in self.rows)
         return {
-            "frontier": partial(plots.tradeoff, points, "mean wait (h)", "longest wait (h)"),
+            "frontier": partial(plots.tradeoff, dict(zip(titles, hours)), "mean wait (h)", "longest wait (h)"),
             "differences": partial(plots.differences, self.rows, MEAN_SLOWDOWN.name, names, of="replicated"),
         }
 

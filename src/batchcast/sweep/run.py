@@ -32,17 +32,44 @@ QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 class Pool:
-    """An executor of tasks and the number of tasks that it accepts at once; `renew` replaces it after its processes
-    died."""
+    """An executor of tasks, the number of tasks that it accepts at once, and the tasks that have not returned yet.
+
+    `renew` replaces the executor after its processes died.
+    """
 
     def __init__(self, executor: Executor, window: int, renew: Callable[[], Executor] | None = None) -> None:
         self.executor, self.window, self._renew = executor, window, renew
+        self.tasks: dict[Future[Any], Task] = {}
+        self._back: SimpleQueue[Future[Any]] = SimpleQueue()
 
     def renew(self) -> None:
         """Replace a broken executor by a new one; Unreachable if no new executor can be created."""
         if self._renew is None:
             raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
         self.executor = self._renew()
+
+    def takes(self, task: Task, perform: Callable[[Task], Any]) -> bool:
+        """Hand a task to the executor; return False if the executor is broken."""
+        try:
+            future = self.executor.submit(perform, task)
+        except BrokenExecutor:
+            return False
+        self.tasks[future] = task
+        future.add_done_callback(self._back.put)
+        return True
+
+    def land(self) -> tuple[list[Any], list[Task]]:
+        """Return the outcomes of finished tasks, and the tasks that were lost with a broken executor."""
+        first = self._back.get()
+        if not isinstance(_error(first), BrokenExecutor):
+            return [_outcome(first, self.tasks.pop(first))], []
+        every = dict(self.tasks)
+        self.tasks.clear()
+        wait(every)
+        self._back = SimpleQueue()
+        self.renew()
+        lost = {future: task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)}
+        return [_outcome(future, task) for future, task in every.items() if future not in lost], list(lost.values())
 
 
 @contextmanager
@@ -203,20 +230,19 @@ def run(
     when a process died counts as failed.
     """
     waiting, suspects = deque(tasks), deque[Task]()
-    flight = _Flight(pool, perform)
     failed: list[Failed] = []
     stored = 0
-    while waiting or suspects or flight.tasks:
+    while waiting or suspects or pool.tasks:
         if suspects:
-            if not flight.tasks and flight.takes(suspects[0]):
+            if not pool.tasks and pool.takes(suspects[0], perform):
                 suspects.popleft()
         else:
-            while waiting and len(flight.tasks) < pool.window and flight.takes(waiting[0]):
+            while waiting and len(pool.tasks) < pool.window and pool.takes(waiting[0], perform):
                 waiting.popleft()
-        if not flight.tasks:
+        if not pool.tasks:
             pool.renew()
             continue
-        landed, lost = flight.land()
+        landed, lost = pool.land()
         if len(lost) == 1:
             why = "the process of this task ended early (out of memory, or killed)"
             landed.append(Failed(lost[0].key, lost[0].label, why))
@@ -231,38 +257,6 @@ def run(
                 stored += 1
         tick(stored + len(failed))
     return Ran(stored, failed)
-
-
-class _Flight:
-    """The tasks that were handed to the pool and have not returned yet."""
-
-    def __init__(self, pool: Pool, perform: Callable[[Task], Row | Failed]) -> None:
-        self.tasks: dict[Future[Any], Task] = {}
-        self._pool, self._perform = pool, perform
-        self._back: SimpleQueue[Future[Any]] = SimpleQueue()
-
-    def takes(self, task: Task) -> bool:
-        """Hands a task to the pool; returns False if the pool is broken."""
-        try:
-            future = self._pool.executor.submit(self._perform, task)
-        except BrokenExecutor:
-            return False
-        self.tasks[future] = task
-        future.add_done_callback(self._back.put)
-        return True
-
-    def land(self) -> tuple[list[Any], list[Task]]:
-        """Returns the outcomes of finished tasks, and the tasks that were lost with a broken pool."""
-        first = self._back.get()
-        if not isinstance(_error(first), BrokenExecutor):
-            return [_outcome(first, self.tasks.pop(first))], []
-        every = dict(self.tasks)
-        self.tasks.clear()
-        wait(every)
-        self._back = SimpleQueue()
-        self._pool.renew()
-        lost = {future: task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)}
-        return [_outcome(future, task) for future, task in every.items() if future not in lost], list(lost.values())
 
 
 def _error(future: Future[Any]) -> BaseException | None:

@@ -23,8 +23,7 @@ import numpy as np
 
 from ..ceilings import open_regular
 from ..errors import BatchcastError, InputError
-from ..evaluation.differences import burst_groups
-from ..evaluation.resampling import replicate
+from ..evaluation.differences import burst_groups, replicate
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
 from ..simulation import Schedule
@@ -37,7 +36,7 @@ from .study import LogFile, Period, Study, setting
 
 DECIDING = (
     *("compiled", "events", "formats", "machines", "metrics", "papers", "predict", "schedule", "simulation", "table"),
-    *("trace", "columns.py", "job.py", "units.py", "evaluation/differences.py", "evaluation/resampling.py"),
+    *("trace", "columns.py", "job.py", "units.py", "evaluation/differences.py"),
     "sweep/task.py",
 )
 """The code that determines a task's result. Changes in other code (pages, store, commands) keep results valid."""

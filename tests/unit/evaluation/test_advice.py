@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.report.evaluation.record import advised_columns
+from batchcast.report.evaluation.page import advised_columns
 from batchcast.table import LogInfo, Trace
 
 

@@ -11,8 +11,7 @@ import pytest
 from batchcast.errors import UsageError
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.evaluation.findings import share_of_perfect_knowledge
-from batchcast.evaluation.simulated import judge
-from batchcast.evaluation.validity import not_covered
+from batchcast.evaluation.validity import judge, not_covered
 from batchcast.simulation import Policy, simulate
 from batchcast.simulation.models import Pool
 from batchcast.simulation.policies import policy_of

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import batchcast
 from batchcast.cli.main import cli
-from batchcast.evaluation.resampling import replicate, replicated
+from batchcast.evaluation.differences import replicate, replicated
 from batchcast.metrics.bursts import WEEK_S
 from batchcast.metrics.measure import OverReplicates
 from batchcast.simulation import Policy, simulate

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.evaluation.simulated import judge
-from batchcast.evaluation.validity import Doubt, Validity, Verdict, recorded_procs
+from batchcast.evaluation.validity import Doubt, Validity, Verdict, judge, recorded_procs
 from batchcast.report.validity import judgement
 from batchcast.simulation import Policy, simulate
 from batchcast.simulation.models import Pool

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from batchcast.evaluation import wait_accuracy
+from batchcast.evaluation import wait
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.evaluation.wait_accuracy import LEAST_JUDGED, judge_waits
+from batchcast.evaluation.wait import LEAST_JUDGED, judge_waits
 from batchcast.report.evaluation.first_screen import first_screen
 from batchcast.table import LogInfo, Trace
 
@@ -29,8 +29,8 @@ def log(jobs: int = 700, wait: float = 900.0) -> Trace:
 
 @pytest.mark.lightgbm
 def test_constant_waits_are_covered_and_the_figures_reach_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_accuracy, "JUDGED", 200)
-    monkeypatch.setattr(wait_accuracy, "HISTORY", 300)
+    monkeypatch.setattr(wait, "JUDGED", 200)
+    monkeypatch.setattr(wait, "HISTORY", 300)
     found = evaluate(log(), predictor=["last_2"], policy=["easy"], waits=True)
     assert found.waits is not None
     assert (found.waits.jobs, found.waits.history) == (200, 300)

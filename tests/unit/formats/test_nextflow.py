@@ -12,7 +12,7 @@ import pytest
 from tests.forked import batchcast
 
 from batchcast.errors import InputError
-from batchcast.evaluation.memory_limits import find_memory_limits
+from batchcast.evaluation.limits import find_memory_limits
 from batchcast.formats.nextflow import read_nextflow
 from batchcast.trace.read import read_trace, sniff
 

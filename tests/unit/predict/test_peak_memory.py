@@ -15,7 +15,7 @@ from tests.naive.memory import spent as slow_spent
 
 from batchcast.errors import NoAnswer
 from batchcast.evaluation.accuracy import figures, measured, memory_target, of_memory, score
-from batchcast.evaluation.memory_limits import find_memory_limits, memory_limit_rows
+from batchcast.evaluation.limits import find_memory_limits, limit_rows
 from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
@@ -259,7 +259,7 @@ def test_a_task_of_a_new_name_asks_the_share_that_the_user_s_other_names_held() 
 
 def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_users() -> None:
     limits = find_memory_limits(memory_log(1500, 5, per_node=True), risk=0.05, floor=1.0, step=1.0)
-    rows = {row["limits"]: row for row in memory_limit_rows(limits)}
+    rows = {row["limits"]: row for row in limit_rows(limits)}
     assert limits.use.per == "node"
     assert rows["advice"]["killed_per_thousand"] < 80
     assert rows["own"]["killed_per_thousand"] > rows["advice"]["killed_per_thousand"]

@@ -14,8 +14,16 @@ from batchcast.metrics.curves import POINTS
 from batchcast.report.blocks import Figure, Section, page
 from batchcast.report.difference import CURVES
 from batchcast.report.evaluation.gains import choices, slots_of
-from batchcast.report.evaluation.gantt import MOST_BARS, MOST_SCHEDULES, Jobs, gantt, owners, waiting, window
-from batchcast.report.evaluation.machine import machine_blocks
+from batchcast.report.evaluation.machine import (
+    MOST_BARS,
+    MOST_SCHEDULES,
+    Jobs,
+    gantt,
+    machine_blocks,
+    owners,
+    waiting,
+    window,
+)
 from batchcast.report.evaluation.page import sections
 from batchcast.simulation.schedule import Schedule
 from batchcast.table import LogInfo, Nominal, Trace

@@ -19,7 +19,7 @@ from batchcast.evaluation.validity import Validity
 from batchcast.report.blocks import Table
 from batchcast.report.evaluation.first_screen import _step_without_gain, _unused_tile, answer, first_screen, price
 from batchcast.report.evaluation.gains import harm_words
-from batchcast.report.evaluation.record import limits_used
+from batchcast.report.evaluation.page import limits_used
 from batchcast.report.figures import span
 from batchcast.report.validity import judgement, validity_line, with_judgement
 from batchcast.table import LogInfo, Trace

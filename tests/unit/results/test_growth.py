@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.machines.machine import homogeneous, parse_changes, vary
-from batchcast.results.growth import grown, growth
-from batchcast.results.whatif import Variants
+from batchcast.results.whatif import Variants, grown, growth
 from batchcast.table import Trace
 
 WEEK = 7 * 86400.0

@@ -15,9 +15,7 @@ from tools.rooms import ROOT, modules
 import batchcast
 from batchcast.errors import UsageError
 from batchcast.machines.machine import homogeneous
-from batchcast.results.growth import growth
-from batchcast.results.outage import outage
-from batchcast.results.whatif import Variants
+from batchcast.results.whatif import Variants, growth, outage
 from batchcast.simulation.outage import Outage
 from batchcast.sweep.compare import SweepPlans
 from batchcast.table.result import Result

@@ -68,8 +68,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
     log.settings.update(chosen, scheduler=scheduler)
     from ...evaluation.evaluation import evaluate
     from ...report.evaluation.first_screen import answer
-    from ...report.evaluation.record import record_blocks
-    from ...report.evaluation.written import fill
+    from ...report.evaluation.page import fill, record_blocks
     from ...report.terminal import WIDEST, show
     from ...trace.whole_file import folder
 
@@ -233,7 +232,7 @@ def _write_page(
     """Write the page: the verdict in figures, changes with intervals, differences of distributions."""
     from ...report.blocks import page as make_page
     from ...report.comparison import comparison_sections
-    from ...report.evaluation.written import versions
+    from ...report.evaluation.page import versions
 
     made_by: dict[str, Any] = {"Command": shlex.join(["batchcast", *sys.argv[1:]]), "Versions": versions(), **drawn}
     for side, doc in zip("AB", documents):

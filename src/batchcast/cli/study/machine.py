@@ -118,7 +118,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     batchcast machine learn jobs.psv -o machine.toml
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
-    from ...evaluation.simulated import judged_on
+    from ...evaluation.validity import judged_on
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
     from ...report.validity import judgement

@@ -65,7 +65,7 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.simulated import DOUBTS, judge
+    from ...evaluation.validity import DOUBTS, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import named
     from ...simulation.models import Nodes, Pool
@@ -116,7 +116,7 @@ def command(**given: Any) -> None:
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
     more: dict[str, dict[str, Any]] = {}
     if given["replicates"]:
-        from ...evaluation.resampling import replicated
+        from ...evaluation.differences import replicated
 
         def again(trace: Trace, plan_name: str) -> Schedule:
             name, spec = plans[plan_name]

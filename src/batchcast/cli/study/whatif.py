@@ -122,7 +122,7 @@ def _described(path: str | None) -> Machine | str | None:
 def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
-    from ...results.growth import growth, parse_growth, smallest
+    from ...results.whatif import growth, parse_growth, smallest
     from ...units import span
 
     share, target = parse_growth(given["demand"])
@@ -145,7 +145,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
 def _reserve(given: dict[str, Any]) -> None:
     """Simulate a planned outage on LOG and print what it delays."""
     from ...events.machine_size import machine_of_log
-    from ...results.outage import outage
+    from ...results.whatif import outage
     from ...simulation.outage import parse_outage
     from ...trace.select import parse_date, zone
 

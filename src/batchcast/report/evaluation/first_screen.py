@@ -17,7 +17,7 @@ from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..accuracy import method_words
-from ..blocks import Block, Callout, Table, TableColumn, Tone, shown
+from ..blocks import Block, Callout, Table, Tone, columns_of, shown
 from ..figures import signed, span
 from ..validity import means
 from .gains import plan_words, policy_words
@@ -107,8 +107,10 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
             _prediction_bars(evaluation), tiles, _step_without_gain(evaluation), example,
         )  # fmt: skip
     tone: Tone = "note" if findings.best is None or findings.is_hint else "good"
+    checked = evaluation.validity
+    caution = f"The simulation is {checked.verdict}: mean wait {means(checked)}." if checked is not None else ""
     return FirstScreen(
-        _gain_headline(findings), tone, _caution(evaluation, findings), "mean wait", _based_on(evaluation),
+        _gain_headline(findings), tone, caution, "mean wait", _based_on(evaluation),
         _schedule_bars(evaluation, findings), tiles, _step_with_gain(findings), example,
     )  # fmt: skip
 
@@ -154,12 +156,6 @@ def order_words(policy: str, predictor: str) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{span(low)} to {span(high)}"
-
-
-def _caution(evaluation: Evaluation, findings: Findings) -> str:
-    """Return the recorded and the simulated mean wait, and the meaning of the verdict on the simulation."""
-    checked = evaluation.validity
-    return "" if checked is None else f"The simulation is {checked.verdict}: mean wait {means(checked)}."
 
 
 def _based_on(evaluation: Evaluation) -> str:
@@ -378,9 +374,8 @@ def _table(screen: FirstScreen) -> Table:
         }
         for bar in screen.bars
     ]  # fmt: skip
-    columns = [TableColumn("label", "queue order" if is_wait else "predicted by"),
-               TableColumn("value", screen.measure, "seconds"), TableColumn("bar", "")]  # fmt: skip
-    columns += [TableColumn("change", "against today (90 % interval)")] if is_wait else []
+    names = [f"label|{'queue order' if is_wait else 'predicted by'}", f"value|{screen.measure}|seconds", "bar|"]
+    columns = columns_of(*names, *(["change|against today (90 % interval)"] if is_wait else []))
     title = "Simulated mean wait" if is_wait else "Run-time predictions"
     return Table(f"{title} ({screen.based_on})" if screen.based_on else title, columns, rows)
 

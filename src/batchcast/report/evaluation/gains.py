@@ -89,7 +89,7 @@ def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "")
 
 
 def row_marks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table row that the checkboxes hide with its policy and its predictor."""
+    """Return a table row with the keys by which the page's checkboxes hide the row: its policy and its predictor."""
     return {**row, "_policy": row.get("policy", ""), "_predictor": row.get("predictor", "")}
 
 
@@ -103,8 +103,8 @@ def plan_words(policy: str, predictor: str) -> str:
 
 
 def harm_words(evaluation: Evaluation) -> list[str]:
-    """Return the rows whose predictions clearly lengthen waits; empty if the simulation does not reproduce the recorded
-    waits."""
+    """Return a sentence that names the schedules whose predictions clearly lengthen waits; empty if there are none, or
+    if the simulation does not reproduce the recorded waits."""
     found = evaluation.findings
     if found is None or not found.believed or found.idle:
         return []

@@ -196,8 +196,11 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
 
 
 def _forecast(evaluation: Evaluation) -> tuple[ScheduleRow, ScheduleRow] | None:
-    """Return the rows of one policy with time limits and with the best prediction; the policy is that of the schedule
-    to try first, else of the steps."""
+    """Return two rows of one policy: planned with time limits, and planned with the best prediction.
+
+    The policy is the policy of the best schedule that plans with a prediction, else the policy of the steps. The result
+    is None if no schedule plans with a prediction.
+    """
     found = evaluation.findings
     step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
     if found is None or step is None:

@@ -1,24 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the evaluation's page, in order; the terminal shows the same sections without the figures."""
+"""The page of an evaluation: its sections in order, and the folder with page, results as JSON, and schedules.
+
+The terminal shows the same sections without the figures.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...evaluation.calendar import periods
+from ...document import document, dumps
+from ...evaluation.calendar import calendar, periods
+from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import Evaluation
+from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
+from ...metrics.accuracy import relative_accuracy
 from ...metrics.curves import busy_share
 from ...metrics.paired import Difference
 from ...metrics.schedule import SCHEDULE as MEASURES
 from ...predict.protocol import named
 from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
+from ...table import Trace
+from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, write_groups, write_schedule
+from ...trace.select import describe_log
+from ...trace.whole_file import folder
+from ...units import counted
+from .. import blocks
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import BarChart, BarRow, Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, folded
+from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, folded, page, shown
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
@@ -26,8 +41,7 @@ from ..validity import validity_line
 from .first_screen import FirstScreen, choice_words, first_screen, price
 from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of
 from .heat_maps import change_heat, recorded_heats
-from .machine import machine_blocks, recorded_wait_blocks
-from .record import LEAST_PERIODS, advised_columns, glance_table, limits_used
+from .machine import LEAST_PERIODS, machine_blocks, recorded_wait_blocks
 
 LIMITS = named(YARDSTICK)
 NAMING = (
@@ -111,7 +125,7 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
         Callout(screen.headline, screen.tone, place="headline"),
         *filter(None, (too_few, preface or screen.caution)),
         *([bar_chart(screen)] if screen.bars else []),
-        Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
+        blocks.Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
         Callout(screen.next_step, "note", "Next:", "next"),
         *folded("How far to trust this, and an example", [*filter(None, why), validity_line(evaluation)]),
     ]
@@ -121,18 +135,18 @@ FEW = 100
 """Fewer scored jobs than this allow no conclusion."""
 
 
-def bar_chart(screen: FirstScreen) -> BarChart:
+def bar_chart(screen: FirstScreen) -> blocks.BarChart:
     """Return the bars of the first screen, each with its value and its difference from the first bar."""
     rows = []
     for bar in screen.bars:
         change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
         interval = f"; 90 %: {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
-        rows.append(BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
+        rows.append(blocks.BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
                            bar.low_s, bar.high_s))  # fmt: skip
     title = "Simulated mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
     based = f" ({screen.based_on})" if screen.based_on else ""
     caption = "Error bars: 90 % intervals of the difference to the first bar." if len(rows) > 1 else ""
-    return BarChart(f"{title}{based}", rows, caption)
+    return blocks.BarChart(f"{title}{based}", rows, caption)
 
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
@@ -148,17 +162,16 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
     return [validity_line(evaluation), *waits[:1], *folded("Recorded against simulated waits, as figures", waits[1:])]
 
 
-def _forecast_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+def _forecast_differences(rows: TableRows) -> list[Block]:
     rows = [{**row_marks(row), "predictor": named(row["predictor"]), **_against(row)} for row in rows]
-    blocks = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
-    return [*blocks, *interval_figures(rows, FORECAST, ["predictor"])]
+    compared = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
+    return [*compared, *interval_figures(rows, FORECAST, ["predictor"])]
 
 
 def _schedule_differences(evaluation: Evaluation) -> list[Block]:
     rows = [{**_shown_row(row), **_against(row)} for row in evaluation.schedule_rows()]
-    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    blocks = difference_blocks(rows, SCHEDULE, naming)
-    return [*blocks, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if blocks else []
+    compared = difference_blocks(rows, SCHEDULE, blocks.columns_of("policy", "predictor|planned with"))
+    return [*compared, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if compared else []
 
 
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,8 +243,8 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
-    """Return the steps from today to perfect knowledge, the table of schedules and one figure of waits; all other
-    blocks are folded."""
+    """Return the table of the main schedules, notes on the policies and one figure of waits; all other blocks are
+    folded. If the simulation is not `believed`, all blocks are folded."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
@@ -256,7 +269,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     return [NOT_BELIEVED, *folded("The simulated schedules", kept)]
 
 
-def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+def _main_rows(rows: TableRows) -> list[int]:
     """Return the main rows: for each policy the users' limits, the best prediction and perfect knowledge."""
     kept = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
@@ -294,3 +307,214 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
         figure = mark_choices(figure, [o.predictor for o in mine], policy=policy)
         drawn.append(cdf_minus(figure, waits, LIMITS, reads))
     return drawn
+
+
+def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
+    """Return the page's blocks that describe only the recorded data, before anything is predicted or simulated.
+
+    `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
+    """
+    scored = mask & ~np.isnan(trace.run_time)
+    return [glance_table(trace, scored, procs), limits_used(trace, scored, procs)]
+
+
+def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
+    """Return sentences on how much of their time limits and of the requested core-hours the scored jobs use."""
+    run, limit = trace.run_time[scored], trace.req_time[scored]
+    known = ~np.isnan(limit) & np.isfinite(limit)
+    if not known.any():
+        return "The log has no time limits."
+    run, limit = run[known], limit[known]
+    used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
+    over = float((run > limit).mean())
+    half = max(100 * float(np.median(used)), 1.0)
+    bound = "less than" if np.median(used) < 0.5 else "at least"
+    past = f", and {100 * over:.1f} % ran longer than it" if over >= 0.0005 else ""
+    whole = waste_rows(trace, scored, procs=procs)[0]
+    asked, unused = whole["asked_core_h"], whole["unused_core_h"]
+    share = f"; {shown(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
+    limits, runs = (span(float(np.median(values))) for values in (limit, trace.run_time[scored]))
+    return (
+        f"Half of the jobs use {bound} {half:.0f} % of their time limit{past}{share}. "
+        f"The median time limit is {limits}; the median run time is {runs}."
+    )
+
+
+def advised_columns(evaluation: Evaluation) -> str:
+    """Return the columns of the log that would improve the prediction, and by how much; empty if no column would.
+
+    The columns are chosen on earlier jobs of the log and tested on later jobs.
+    """
+    advice = evaluation.advice
+    if advice is None:
+        return ""
+    trace = evaluation.trace
+    since = calendar(trace, float(trace.submit_time[advice.since]))
+    ends = (advice.difference.high, advice.difference.low)
+    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
+    how = f"uses {' and '.join(advice.columns)}" if advice.columns else "compares similar requests"
+    return (
+        f"A better prediction {how}, which the log contains: {advice.predictor} (columns chosen on "
+        f"{advice.past_jobs:,} jobs before {since:%Y-%m-%d}) has a mean error of {span(advice.mae_s)} on the "
+        f"{advice.jobs:,} jobs since then, and {advice.against} has {span(advice.against_mae_s)} ({low} to {high} "
+        f"smaller, 90 % interval over users' weeks). Try --predictor {advice.predictor}."
+    )
+
+
+def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
+    """Return the contents of the log: counts, dates, machine, load, waits, sizes and the accuracy of users' time
+    limits."""
+    submit, wait, run = outcome(trace)
+    ran = ~np.isnan(run)
+    first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
+    users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
+    procs = trace.procs(rule)
+    machine = f"{trace.info.max_procs:,.0f} processors (from {trace.info.max_procs_source})"
+    rows = [
+        ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
+        ("scored", counted(int(scored.sum()))),
+        ("users", f"{users:,}" if users else "unknown"),
+        ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
+        ("machine", machine if trace.info.max_procs > 0 else "size unknown"),
+        ("recorded utilization", _utilization(submit + wait, run, procs, trace.info.max_procs)),
+        ("recorded wait", _quantiles(np.maximum(trace.wait_time[ran], 0))),
+        ("run time", _quantiles(run)),
+        ("time limit", _quantiles(trace.req_time)),
+        ("processors", _sizes(procs)),
+        ("accuracy of the time limits", _users_accuracy(run, trace.req_time)),
+    ]
+    cells = [{"what": what, "value": value} for what, value in rows]
+    return Table("Contents of the log", blocks.columns_of("what|", "value|"), cells)
+
+
+def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
+    known = ~(np.isnan(run) | np.isnan(procs))
+    if not total > 0 or not known.any():
+        return "unknown"
+    makespan = float((start + run)[known].max() - start[known].min())
+    return shown(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
+
+
+def _quantiles(values: np.ndarray) -> str:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return "unknown"
+    half, most = np.percentile(values, [50, 95]).tolist()
+    return f"mean {span(float(values.mean()))}, median {span(half)}, 95 % within {span(most)}"
+
+
+def _sizes(procs: np.ndarray) -> str:
+    procs = procs[~np.isnan(procs)]
+    if not len(procs):
+        return "unknown"
+    serial = shown(float((procs == 1).mean()), "share")
+    return f"median {np.median(procs):g}, largest {procs.max():,.0f}; {serial} serial"
+
+
+def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
+    known = np.isfinite(run) & np.isfinite(limit)
+    if not known.any():
+        return "unknown"
+    accuracy = relative_accuracy(limit[known], run[known]).mean()
+    return f"{accuracy:.3f} (mean of run time / time limit, inverted above 1; 1 is perfect)"
+
+
+def write_report(evaluation: Evaluation, target: str | Path) -> Path:
+    """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
+
+    The report is written completely or not at all; other files in the folder stay.
+
+    Parameters
+    ----------
+    evaluation
+        The result of `batchcast.evaluate`.
+    target
+        The folder, which is created if it does not exist.
+
+    Returns
+    -------
+    Path
+        The path of the written index.html.
+
+    Raises
+    ------
+    BatchcastError
+        If the folder cannot be written.
+
+    Examples
+    --------
+    >>> import batchcast, tempfile
+    >>> log = batchcast.read_trace(batchcast.demo_path())
+    >>> evaluation = batchcast.evaluate(log.take(np.arange(300)), predictor=["last_2"], policy=["easy"])
+    >>> batchcast.write_report(evaluation, tempfile.mkdtemp()).name
+    'index.html'
+    """
+    with folder(target) as place:
+        fill(place, evaluation, evaluation.settings, evaluation.trace.info.notes, "batchcast.evaluate(...)")
+    return Path(target) / "index.html"
+
+
+def fill(
+    place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
+    title: str | None = None, preface: str = "",
+) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, and return the JSON document and
+    the page's sections.
+
+    `settings` and `warnings` come from reading the log; `command` is the command that creates an equal report; `title`
+    and `preface` are shown at the top of the page.
+    """
+    files = {}
+    for each in evaluation.outcomes:
+        name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
+        files[each.policy, each.predictor] = f"schedules/{name}"
+        (place / "schedules").mkdir(exist_ok=True)
+        write_schedule(place / "schedules" / name, each.schedule)
+    scores, log = evaluation.scores, evaluation.trace
+    scored, group = np.flatnonzero(scores.scored), burst_groups(log, evaluation.procs)
+    points = {spec: said[scored] for spec, said in scores.points.items()}
+    write_forecasts(place / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
+    if evaluation.outcomes:  # a group is one user's submissions of one week; its number does not reveal the user
+        schedule = evaluation.outcomes[0].schedule
+        write_groups(place / GROUPS, schedule.job_id, group[schedule.rows])
+    rows = [first_screen(evaluation).row(), *evaluation.results()]
+    for row in rows:
+        if row["part"] == "schedule":
+            row["schedule_file"] = files[row["policy"], row["predictor"]]
+    result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
+    (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
+    page_sections = sections(evaluation, settings, preface)
+    title = title or f"What predictions would change on {Path(log.info.source).name}"
+    (place / "index.html").write_text(page(title, page_sections, _provenance(result, command)), encoding="utf-8")
+    return result, page_sections
+
+
+def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
+    """Return everything that is needed to create the same page again, and the changes made to the log."""
+    from datetime import UTC, datetime
+
+    log, settings = result["log"], result["settings"]
+    dropped = {rule: f"{count:,} records" for rule, count in log["dropped"].items()}
+    chosen = {key: value for key, value in settings.items() if value not in (None, "", [])}
+    machine = f"{log['machine_procs']:,.0f} processors, from {log['machine_procs_source']}"
+    return {
+        "Log": f"{log['source']} ({log['format']})",
+        "SHA-256": log["sha256"] or "none: not read from a file",
+        "Machine": machine if log["machine_procs"] > 0 else "size unknown",
+        "Time zone": f"{log['timezone']} ({log['timezone_source']})",
+        "Command": command,
+        "Seed": str(settings["seed"]),
+        "Made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "Versions": versions(),
+        "Settings": {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in chosen.items()},
+        "Records left out": dropped or "none",
+        "Notes": result["warnings"] or "none",
+    }
+
+
+def versions() -> str:
+    """Return the versions of the software that computed the report."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    return ", ".join([f"Python {python_version()}", *(f"{n} {version(n)}" for n in ("batchcast", "numpy", "numba"))])

@@ -2,7 +2,7 @@
 """Compares what finished jobs requested and used, and suggests time limits, processors and memory.
 
 The memory figures by account and application follow the same rules as `batchcast limits LOG --memory --by account`
-(`evaluation.memory_limits`). Each job's suggested request comes from the jobs that had ended before, and is compared
+(`evaluation.limits`). Each job's suggested request comes from the jobs that had ended before, and is compared
 with the user's own request. Every attempt of a job that runs out of memory counts in full.
 """
 

@@ -139,7 +139,7 @@ def simulated(
     is to the recorded starts, and notes.
     """
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.simulated import judged_on
+    from ...evaluation.validity import judged_on
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
     from ...results.whatif import by_group

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.evaluation.memory_limits import MemoryLimits, memory_limit_rows
+from batchcast.evaluation.limits import MemoryLimits, limit_rows
 from batchcast.service.answers.advice import Rules
 from batchcast.service.answers.usage import _cost, _measured, memory_advice
 from batchcast.store.packed import Packed
@@ -115,6 +115,6 @@ def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, 
     use = MemoryUse("node", asked * GIB, held * GIB, ended.astype(bool), math.nan, 0)
     limits = {"advice": request * 1024.0, "own": asked * 1024.0}
     known = MemoryLimits(trace, use, nodes, limits, np.full(len(jobs), True), math.inf)
-    theirs = {row["limits"]: row["spent_gib_h"] for row in memory_limit_rows(known)}
+    theirs = {row["limits"]: row["spent_gib_h"] for row in limit_rows(known)}
     assert ours == pytest.approx(theirs["advice"])
     assert sum(_cost(row, row.asked) for row in measured) == pytest.approx(theirs["own"])
