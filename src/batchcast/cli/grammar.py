@@ -172,15 +172,21 @@ def in_our_words(error: click.ClickException) -> str:
 
 
 def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
-    """The click option that a form declares: `-o, --output FILE` takes a value, `--by user|queue` one of these words in
-    lower case, and `--details` is a switch.
+    """The click option that a form declares.
+
+    `-o, --output TEXT` takes a value, and `--machine FILE` a path. `--user NAMES...` may be repeated; its help shows
+    NAMES. `--by user|queue` accepts only these lower-case words. `--details` is a switch.
 
     `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
     """
     flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
     value = form.partition(flags[-1])[2].lstrip()
     kind: dict[str, Any] = {"metavar": value} if value else {} if "type" in named else {"is_flag": True}
-    if "|" in value and value.islower():
+    if value.endswith("..."):
+        kind = {"metavar": value.removesuffix("..."), "multiple": True}
+    elif value == "FILE":
+        kind["type"] = click.Path()
+    elif "|" in value and value.islower():
         kind = {"type": click.Choice(value.split("|"))}
     shows = {"show_default": True} if named.get("default") is not None else {}
     return click.option(*flags, *filter(None, [name]), help=help, **{**kind, **shows, **named})
@@ -241,6 +247,12 @@ def page_option(help: str) -> Callable[..., Any]:
 def _verb_of(ctx: click.Context) -> str:
     """Return the verb's name as its JSON documents give it: `token create`, not `batchcast site token create`."""
     return " ".join(word for word in ctx.command_path.split()[1:] if word != "site") or str(ctx.command.name)
+
+
+def typed_options(ctx: click.Context) -> dict[str, str]:
+    """Return the long name of each option that the command line has, by the parameter's name."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {str(p.name): _long(p) for p in ctx.command.params if ctx.get_parameter_source(str(p.name)) is typed}
 
 
 def _long(parameter: click.Parameter) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
-from .grammar import option
+from .grammar import option, typed_options
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
 from .output import console, document, emit, note, progress, say
 
@@ -46,7 +46,9 @@ class Pieces:
 
 
 READING = {"log", "since", "until", "status", "partition", "queue", "user", "cluster", "clean", "procs", "procs_total",
-           "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
+           "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictor",
+           "predictors"}  # fmt: skip
+"""Parameters of the options that go with `--in-periods`."""
 
 
 in_periods_option = option(
@@ -68,15 +70,10 @@ def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
 
 def refuse_others(accepted: Collection[str]) -> None:
     """Raise UsageError, naming the option, for an option on the command line that needs the whole log at once."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        if name in READING or name in accepted:
-            continue
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            option = next((each for each in parameter.opts if each.startswith("--")), name)
-            raise UsageError(f"--in-periods cannot be combined with {option}, which needs the whole log at once",
-                             hint=f"without {option}, or without --in-periods")  # fmt: skip
+    for name, flag in typed_options(click.get_current_context()).items():
+        if name not in READING and name not in accepted:
+            raise UsageError(f"--in-periods cannot be combined with {flag}, which needs the whole log at once",
+                             hint=f"without {flag}, or without --in-periods")  # fmt: skip
 
 
 def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:

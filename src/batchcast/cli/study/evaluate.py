@@ -17,7 +17,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import TABLES_OR_JSON, option, output_option, page_option, verb
+from ..grammar import TABLES_OR_JSON, option, output_option, page_option, typed_options, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import console, document, echo, emit, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
@@ -58,8 +58,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
 
     With `--details` on a terminal, the log's properties that need no computation are printed first.
     """
-    named = call.get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
-    free = given["scheduler"] is None and given["machine"] is None and not named
+    free = given["scheduler"] is None and given["machine"] is None and "policies" not in typed_options(call)
     scheduler, machine = take_nodes(given)
     plan, chosen = take_plan(given)
     log = take_log(given)
@@ -79,22 +78,10 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
         is_early = given["details"] and not given["as_json"] and out.is_terminal
         early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
-        evaluation = evaluate(
-            log.trace,
-            plan.predictors,
-            policy=plan.policies,
-            partitions=plan.partitions,
-            scheduler=scheduler,
-            machine=machine,
-            **plan.clocks,
-            **compared,
-            workers=workers_for(given["workers"], len(log.trace)),
-            mask=mask,
-            procs=log.procs,
-            learn=scheduler == "auto",
-            waits=True,
-            progress=progress,
-        )
+        run = {"workers": workers_for(given["workers"], len(log.trace)), "progress": progress}
+        run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
+        run |= {"policy": plan.policies, "partitions": plan.partitions, **plan.clocks, **compared}
+        evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
         command = shlex.join(["batchcast", *sys.argv[1:]])
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip

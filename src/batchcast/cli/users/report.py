@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ...units import counted, format_memory, span
-from ..completion import words_or_file
+from ..completion import column_maps
 from ..grammar import option, verb
 from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
 from ..site_options import myself, parse_when, site_options
@@ -38,11 +38,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @option("--tasks", "With --each or jobs: print the tasks of an array separately.")
 @option("--months user|account|partition", "Compare months, by user, account or partition.")
 @option("--digest", "Print one page for mail: the last two months, and what to change.")
-@option(
-    "--map FILE.toml|NAME",
-    "With FILE: column map of a CSV, as for `info`.",
-    shell_complete=words_or_file(("nrel", "graham")),
-)
+@option("--map FILE.toml|NAME", "With FILE: column map of a CSV, as for `info`.", shell_complete=column_maps)
 @option("-P, --parsable2", "Print columns separated by |.")
 def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Show what jobs requested and used, how long they waited, and which options to change.
