@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
+from ...units import span
 from ..output import TextColumns, echo, print_rows
 from ..site_options import clock, myself
 from .start_text import say_ignored
@@ -69,8 +70,6 @@ def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
     """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
-    from ...units import span
-
     moves, several = any(row["transfer_s"] for row in rows), len({row["what"] for row in rows}) > 1
     with_qos = len({row["qos"] for row in rows}) > 1
     columns: TextColumns = [

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from ...errors import UsageError
+from ...units import span
 from ..grammar import option, verb
-from ..output import document, echo, emit, say
+from ..output import document, echo, emit, printed, say
 from ..site_options import clock
 from .clusters import ask_clusters, print_clusters
 from .start import deadline_of
@@ -22,28 +24,12 @@ from .start import deadline_of
 @click.argument("arguments", nargs=-1)
 @option("-M, --cluster NAMES", "Only these clusters, separated by commas.")
 @option("--done-by TIME", "Choose by the probability to finish by this time.", "by")
-@option(
-    "--input PATH|SIZE[@PLACE]",
-    "A file that the job reads, or its size, and the place where it is.",
-    "inputs",
-    multiple=True,
-)
+@option("--input PATH|SIZE[@PLACE]...", "A file that the job reads, or its size, and the place where it is.")
 @option("--key NAME", "Name of this submission. The same key never submits a second job: for programs.")
 @option("--dry-run", "Print the comparison and the command; submit nothing.")
 @option("--forget TOKEN", "Close an earlier submission attempt after you checked that it created no job.")
 @option("--parsable", "Print JOBID;CLUSTER, as sbatch does.")
-def command(
-    script: str | None,
-    arguments: tuple[str, ...],
-    cluster: str | None,
-    by: str | None,
-    inputs: tuple[str, ...],
-    key: str | None,
-    dry_run: bool,
-    forget: str | None,
-    parsable: bool,
-    as_json: bool,
-) -> None:
+def command(script: str | None, arguments: tuple[str, ...], forget: str | None, as_json: bool, **given: Any) -> None:
     """Submit SCRIPT to the cluster that is expected to finish it first.
 
     The clusters are the [[cluster]] tables of batchcast.toml. The choice is recorded before sbatch runs, and its token
@@ -57,7 +43,6 @@ def command(
     from ...clusters.configured import chosen, configured
     from ...clusters.submit import forget as close_entry
     from ...clusters.submit import submit
-    from ...errors import UsageError
     from ...service.settings import load
     from ...store.ledger import Ledger, ledger_path
 
@@ -69,28 +54,28 @@ def command(
         return
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
-    clusters = chosen(cluster, configured())
+    clusters = chosen(given["cluster"], configured())
     clusters.require()
     now = time.time()
-    until = deadline_of(by, now)
-    reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)
-    say(*(() if as_json else reply.warnings))
-    if dry_run:
-        if as_json:
-            emit(document("submit", *reply))
-        else:
-            print_clusters(reply.results, now, by is not None, script)
+    until = deadline_of(given["by"], now)
+    reply = ask_clusters(clusters, load(), script, {}, given["input"], until, False, now, strict=True)
+    if given["dry_run"]:
+        if not printed("submit", reply, as_json, False):
+            print_clusters(reply.results, now, until is not None, script)
             echo("nothing was submitted (--dry-run)")
         return
+    say(*(() if as_json else reply.warnings))
     with Ledger(ledger_file) as ledger:
-        sent = submit(ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, key)
+        sent = submit(
+            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, given["key"]
+        )
     job_id, name = str(sent.entry.job_id), sent.entry.cluster
     why = reason(sent.entry.offers, clusters.home.name, now)
     if as_json:
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
         return emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
     say(*sent.notes)
-    if parsable:
+    if given["parsable"]:
         echo(f"{job_id};{name}")
         return
     before = " (by an earlier attempt: nothing was submitted now)" if sent.again else ""
@@ -106,8 +91,6 @@ def reason(offers: Any, home: str, now: float) -> str:
     >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]
     ('expected to be done on b', '1 h later')
     """
-    from ...units import span
-
     best: Mapping[str, Any] = offers[0]
     others = [row for row in offers[1:] if row["cluster"] != best["cluster"]]
     other = next((row for row in others if row["cluster"].lower() == home.lower()), None) or next(iter(others), None)
