@@ -32,11 +32,14 @@ log_option = option("--log-format text|json", "Format of log lines.  [default: t
 """Option of the daemons."""
 
 
-def site_settings(given: Mapping[str, Any], **more: Any) -> Settings:
-    """Return the settings of the site, replaced by the values of `site_options` and of the settings in `more`."""
+def site_settings(given: Mapping[str, Any], passed_over: list[Any] | None = None, **more: Any) -> Settings:
+    """Return the settings of the site, replaced by the values of `site_options` and by the settings in `more`.
+
+    If `passed_over` is a list, errors of wrong settings are appended to the list instead of being raised.
+    """
     from ..service.settings import load
 
-    return load({**{name: given[name] for name in ("store", "scheduler", "cluster")}, **more})
+    return load({**{name: given[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over)
 
 
 def ask(

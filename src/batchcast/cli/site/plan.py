@@ -10,12 +10,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from ...units import counted
+from ...errors import BatchcastError, NoAnswer, UsageError
+from ...units import counted, span
 from ..grammar import option, verb
 from ..output import console, document, echo, emit, print_columns, progress, say
-from ..site_options import clock, parse_when, site_options
+from ..site_options import clock, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -27,7 +26,6 @@ SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_qu
 def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_json: bool) -> None:
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
-    from ...errors import NoAnswer
     from ...service.batch_system import open_scheduler
     from ...service.planning import week
     from ...store.reader import Reader
@@ -112,22 +110,12 @@ ROUNDS = 5
 @site_options
 @option("--dry-run", "Show what planning would do now and would have done since -S. Changes nothing.")
 @option("-S, --starttime TIME", "With --dry-run: start of the time span.", default="now-7days")
-@option("--machine FILE", "With --dry-run: simulate the effect on this machine.", type=click.Path())
+@option("--machine FILE", "With --dry-run: simulate the effect on this machine.")
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
 @option("--on", "Plan again after --off.")
 @option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
-def command(
-    dry_run: bool,
-    starttime: str,
-    machine: str | None,
-    seed: int,
-    off: bool,
-    on: bool,
-    audit: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> None:
     """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
     The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
@@ -136,20 +124,17 @@ def command(
     sets priorities (SiteFactor), least work first, and long-waiting jobs by arrival. The work is counted by predictions
     or by time limits (`plan_order_by`).
     """
-    from ...errors import UsageError
-    from ...service.settings import load
-
-    if dry_run + off + on + audit > 1:
+    if given["dry_run"] + off + on + audit > 1:
         raise UsageError("use one of --dry-run, --off, --on, --audit")
     wrong: list[Any] = []
     # Restoring limits must work even if other settings are wrong.
-    settings = load(flags, passed_over=wrong if off else None)
+    settings = site_settings(given, passed_over=wrong if off else None)
     if settings["scheduler"] != "slurm":
         raise UsageError("planning works only with Slurm")
-    if machine is not None and not dry_run:
+    if given["machine"] is not None and not given["dry_run"]:
         raise UsageError("--machine needs --dry-run")
-    if dry_run:
-        return _dry_run(settings, starttime, machine, seed, as_json)
+    if given["dry_run"]:
+        return _dry_run(settings, given["starttime"], given["machine"], given["seed"], as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
@@ -210,7 +195,6 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
     from ...service.settings import own_name
@@ -281,8 +265,6 @@ def _of_order(row: Any) -> dict[str, Any]:
 
 def table(results: list[dict[str, Any]]) -> list[list[str]]:
     """Return titles and cells: durations as Slurm prints them, instants as clock times."""
-    from ...units import span
-
     now = time.time()
 
     def cell(name: str, value: Any) -> str:

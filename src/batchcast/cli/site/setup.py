@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import BatchcastError
 from ..grammar import option, output_option, verb
 from ..output import document, echo, emit, say
-from ..site_options import myself, site_options
+from ..site_options import myself, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -87,11 +88,9 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
     from ...clusters.check import check_clusters
-    from ...errors import BatchcastError
     from ...service.operations.doctor import check, settings_in_force
-    from ...service.settings import load
 
-    settings = load(flags)
+    settings = site_settings(flags)
     force = settings_in_force(settings)
     if show_settings and not as_json:
         width = max(len(s["setting"]) for s in force)
@@ -173,7 +172,6 @@ def install(units: str, private: str | None, as_json: bool) -> None:
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
     """Return whether every user may read the store, and the reason."""
-    from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
 
     word = settings["private"]

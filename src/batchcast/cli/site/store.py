@@ -14,10 +14,11 @@ from typing import Any
 
 import click
 
-from ...units import counted
+from ...errors import BatchcastError, UsageError
+from ...units import counted, format_memory, span
 from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
 from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
-from ..site_options import clock, myself, parse_when, site_options
+from ..site_options import clock, myself, site_options, site_settings, time_span
 
 
 @verb()
@@ -31,15 +32,14 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     Predictions are summed by month and method before they are deleted; the sums stay in the store and are printed.
     History within `memory_days` is never deleted.
     """
-    from ...errors import BatchcastError
     from ...service.answers.disclosure import choose_cluster
-    from ...service.settings import keep_since, load
+    from ...service.settings import keep_since
     from ...store.clock_jobs import read_meta
     from ...store.database import Store
     from ...store.history import due, remove_some
     from ...store.reader import Reader
 
-    settings = load({**flags, "retention_days": keep})
+    settings = site_settings(flags, retention_days=keep)
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
     with Reader(settings["store"]) as reader:
@@ -47,13 +47,10 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     store = Store(settings["store"])
     with store.begin() as connection:
         old_rows = due(connection, cluster, before)
-    gone = 0
-    while really and old_rows.jobs:
+    gone, went = 0, int(really and old_rows.jobs > 0)
+    while went:
         with store.begin() as connection:
-            went = remove_some(connection, cluster, before)
-        gone += went
-        if not went:
-            break
+            gone += (went := remove_some(connection, cluster, before))
     with store.begin() as connection:
         memory = read_meta(connection, cluster)
     room = ""
@@ -107,7 +104,6 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 def _print(results: list[dict[str, Any]]) -> None:
     from ...predict.protocol import method_name
-    from ...units import format_memory, span
 
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
@@ -125,15 +121,7 @@ def _print(results: list[dict[str, Any]]) -> None:
 @option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
 @option("-E, --endtime TIME", "Jobs submitted before this time.")
 @option("--as-told", "Write the times that predictors received, without later corrections.")
-def export(
-    output: str,
-    mark_formulas: bool,
-    starttime: str | None,
-    endtime: str | None,
-    as_told: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **given: Any) -> None:
     """Write the stored job history as a log: finished and waiting jobs.
 
     A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
@@ -143,16 +131,14 @@ def export(
     received, so `runtime` and `wait` repeat the collector's predictions.
     """
     from ...service.answers.disclosure import exported
-    from ...service.settings import load
     from ...store.place import mode_of
     from ...trace.write import check_formulas, not_carried, write_by_ending
 
     refuse_two_on_stdout(output, as_json)
     kind = _format_of(output)
     check_formulas(output, kind, mark_formulas)
-    settings = load(flags)
-    since = parse_when(starttime) if starttime else -math.inf
-    until = parse_when(endtime) if endtime else math.inf
+    settings = site_settings(given)
+    since, until = time_span(given)
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
     os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
     write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
@@ -177,7 +163,6 @@ def export(
 
 def _format_of(output: str) -> str:
     """Return the format of the output file; a name without an ending means Parquet."""
-    from ...errors import UsageError
     from ...trace.write import ENDINGS, FOLDER, kind_of
 
     if output.endswith("/"):
@@ -211,25 +196,21 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     """
     import secrets
 
-    from ...errors import UsageError
-    from ...service.settings import load
     from ...store import tokens
     from ...store.database import Store
-    from ...store.tokens import ID_BYTES, SECRET_BYTES, id_of
 
     if not _NAME.fullmatch(user):
         raise UsageError(f"not a user's name: {user[:70]!r} (accepted: letters, digits, _ . @ -)")
-    settings = load(flags)
+    settings = site_settings(flags)
     now = time.time()
     until = now + days * 86400
     with Store(settings["store"]) as store, store.begin() as connection:
-        token = tokens.issue(connection, secrets.token_bytes(ID_BYTES + SECRET_BYTES), user, label, now, until)
+        drawn = secrets.token_bytes(tokens.ID_BYTES + tokens.SECRET_BYTES)
+        token = tokens.issue(connection, drawn, user, label, now, until)
+    row = {"id": tokens.id_of(token), "user": user, "label": label, "expires_s": until, "token": token}
     if as_json:
-        shown = {"store": settings.shown("store"), "days": days}
-        emit(document("token create", {}, shown, [], [{"id": id_of(token), "user": user, "label": label,
-                                                       "expires_s": until, "token": token}]))  # fmt: skip
-        return
-    say(f"token {id_of(token)} of {user}, until {clock(until, now)}; the token is not shown again")
+        return emit(document("token create", {}, {"store": settings.shown("store"), "days": days}, [], [row]))
+    say(f"token {row['id']} of {user}, until {clock(until, now)}; the token is not shown again")
     if not _is_known(user):
         say(f"note: there is no user {user} on this machine")
     click.echo(token)
@@ -240,11 +221,10 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
 @option("-P, --parsable2", "Print columns separated by |.")
 def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     """List every token: id, user, label, expiry, and whether it is valid."""
-    from ...service.settings import load
     from ...store.reader import Reader
     from ...store.tokens import state_of
 
-    settings = load(flags)
+    settings = site_settings(flags)
     now = time.time()
     with Reader(settings["store"]) as reader:
         tokens = reader.ask("tokens")
@@ -260,11 +240,9 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     elif parsable2:
         print_parsable(results)
     else:
-        lines = [["ID", "USER", "STATE", "CREATED", "EXPIRES", "LABEL"]]
-        for one in results:
-            when = [clock(one[name], now) for name in ("created_s", "expires_s")]
-            lines.append([one["id"], one["user"], one["state"], *when, one["label"]])
-        print_columns(lines, left=6)
+        titles = [name.removesuffix("_s").upper() for name in results[0]]
+        cells = [[clock(one[name], now) if name.endswith("_s") else one[name] for name in one] for one in results]
+        print_columns([titles, *cells], left=6)
 
 
 @token.command(json=JSON)
@@ -272,17 +250,15 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
 @site_options
 def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Revoke tokens by id; the service rejects them within two seconds."""
-    from ...service.settings import load
     from ...store import tokens
     from ...store.database import Store
 
-    settings = load(flags)
+    settings = site_settings(flags)
     with Store(settings["store"]) as store, store.begin() as connection:
         gone = tokens.revoke(connection, ids, time.time())
     if as_json:
-        emit(document("token revoke", {}, {"store": settings.shown("store")}, [],
-                      [{"id": one, "was_valid": one in gone} for one in ids]))  # fmt: skip
-        return
+        rows = [{"id": one, "was_valid": one in gone} for one in ids]
+        return emit(document("token revoke", {}, {"store": settings.shown("store")}, [], rows))
     for one in ids:
         say(f"token {one} {'is revoked' if one in gone else 'was revoked before'}")
 
