@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 @option("--seed S", "Random seed; the same seed gives the same log.", type=click.IntRange(min=0), default=0)
 @option("--memory", "Add requested and used memory. SWF cannot mark jobs that ran out of memory.")
 @option(
-    "--compare LOG",
-    "Generate a log like LOG and print the differences; write nothing.",
-    "logs",
-    multiple=True,
-    type=click.Path(),
+    "--compare LOG...", "Generate a log like LOG and print the differences; write nothing.", "logs", type=click.Path()
 )
 def command(
     logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any

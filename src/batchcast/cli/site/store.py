@@ -16,12 +16,27 @@ import click
 
 from ...errors import BatchcastError, UsageError
 from ...units import counted, format_memory, span
-from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
+from ..grammar import JSON, Verbs, formulas_option, option, output_option
 from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, site_options, site_settings, time_span
 
 
-@verb()
+class _InOrder(Verbs):
+    """A group that lists its verbs in the order of their declaration."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder)
+def site() -> None:
+    """Manage the store: delete old history, issue tokens, export the history as a log."""
+
+
+@site.command(
+    json=JSON, short_help="Delete old jobs and their predictions; by default only show what would be deleted."
+)
 @site_options
 @option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
 @option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
@@ -114,66 +129,10 @@ def _print(results: list[dict[str, Any]]) -> None:
     print_columns(lines, left=4)
 
 
-@verb()
-@site_options
-@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
-@formulas_option
-@option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
-@option("-E, --endtime TIME", "Jobs submitted before this time.")
-@option("--as-told", "Write the times that predictors received, without later corrections.")
-def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **given: Any) -> None:
-    """Write the stored job history as a log: finished and waiting jobs.
-
-    A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
-
-    If jobs are private, the log has only your own jobs (for root and the collector's user: all jobs), and the file is
-    never more readable than the store. Times are accounting's latest. With --as-told they are the times that predictors
-    received, so `runtime` and `wait` repeat the collector's predictions.
-    """
-    from ...service.answers.disclosure import exported
-    from ...store.place import mode_of
-    from ...trace.write import check_formulas, not_carried, write_by_ending
-
-    refuse_two_on_stdout(output, as_json)
-    kind = _format_of(output)
-    check_formulas(output, kind, mark_formulas)
-    settings = site_settings(given)
-    since, until = time_span(given)
-    trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
-    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
-    write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
-    notes = [*trace.info.notes, *not_carried(trace, kind)]
-    left = trace.info.dropped["still open at export"]
-    waiting = sum(status == "pending" for status in trace.nominal("status").decode())
-    if as_json:
-        shown = {"store": settings.shown("store"), "output": output, "starttime_s": since, "endtime_s": until}
-        shown |= {"as_told": as_told, "user": of}
-        counts = {"jobs": len(trace), "still_waiting": waiting, "still_open": left}
-        emit(document("export", {"cluster": cluster}, shown, notes, [counts]))
-    else:
-        whose = f" of {of} (jobs are private here)" if of else ""
-        say(
-            f"{len(trace) - waiting} finished and {waiting} waiting jobs{whose} of {cluster} to {output}; "
-            f"{left} still running were left out"
-        )
-        note(*notes)
-        if output != "-":
-            say(f"next: batchcast evaluate {output} -o report/")
-
-
-def _format_of(output: str) -> str:
-    """Return the format of the output file; a name without an ending means Parquet."""
-    from ...trace.write import ENDINGS, FOLDER, kind_of
-
-    if output.endswith("/"):
-        raise UsageError(f"-o {output}: export writes one file (accepted: {ENDINGS}, - for CSV on stdout)")
-    return "parquet" if (kind := kind_of(output)) == FOLDER else kind
-
-
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
-@click.group(cls=Verbs, short_help="Create, list and revoke bearer tokens for scripts that use the HTTP service.")
+@site.group(cls=Verbs, short_help="Create, list and revoke bearer tokens for scripts that use the HTTP service.")
 def token() -> None:
     """Manage bearer tokens for scripts that use the HTTP service on loopback or through a proxy.
 
@@ -271,3 +230,59 @@ def _is_known(user: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+@site.command(json=JSON, short_help="Write the stored job history as a log.")
+@site_options
+@output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
+@formulas_option
+@option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
+@option("-E, --endtime TIME", "Jobs submitted before this time.")
+@option("--as-told", "Write the times that predictors received, without later corrections.")
+def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **given: Any) -> None:
+    """Write the stored job history as a log: finished and waiting jobs.
+
+    A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
+
+    If jobs are private, the log has only your own jobs (for root and the collector's user: all jobs), and the file is
+    never more readable than the store. Times are accounting's latest. With --as-told they are the times that predictors
+    received, so `runtime` and `wait` repeat the collector's predictions.
+    """
+    from ...service.answers.disclosure import exported
+    from ...store.place import mode_of
+    from ...trace.write import check_formulas, not_carried, write_by_ending
+
+    refuse_two_on_stdout(output, as_json)
+    kind = _format_of(output)
+    check_formulas(output, kind, mark_formulas)
+    settings = site_settings(given)
+    since, until = time_span(given)
+    trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
+    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
+    write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
+    notes = [*trace.info.notes, *not_carried(trace, kind)]
+    left = trace.info.dropped["still open at export"]
+    waiting = sum(status == "pending" for status in trace.nominal("status").decode())
+    if as_json:
+        shown = {"store": settings.shown("store"), "output": output, "starttime_s": since, "endtime_s": until}
+        shown |= {"as_told": as_told, "user": of}
+        counts = {"jobs": len(trace), "still_waiting": waiting, "still_open": left}
+        emit(document("export", {"cluster": cluster}, shown, notes, [counts]))
+    else:
+        whose = f" of {of} (jobs are private here)" if of else ""
+        say(
+            f"{len(trace) - waiting} finished and {waiting} waiting jobs{whose} of {cluster} to {output}; "
+            f"{left} still running were left out"
+        )
+        note(*notes)
+        if output != "-":
+            say(f"next: batchcast evaluate {output} -o report/")
+
+
+def _format_of(output: str) -> str:
+    """Return the format of the output file; a name without an ending means Parquet."""
+    from ...trace.write import ENDINGS, FOLDER, kind_of
+
+    if output.endswith("/"):
+        raise UsageError(f"-o {output}: export writes one file (accepted: {ENDINGS}, - for CSV on stdout)")
+    return "parquet" if (kind := kind_of(output)) == FOLDER else kind

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import BatchcastError, InputError
 from ...units import counted
 from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
@@ -54,7 +56,6 @@ def command() -> None:
 @option(
     "--pool WHERE",
     "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
-    "place",
     default="local",
 )
 @option(
@@ -68,8 +69,7 @@ def command() -> None:
 @option("--mem SIZE", "On Slurm: memory of a worker, for example 2GB.", "memory")
 @option("--interface NAME", "On Slurm: network interface that nodes use to reach this host, for example ib0.")
 @option("--dry-run", "Count tasks and core-hours without running them.")
-def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
-              **wishes: str | None) -> None:  # fmt: skip
+def run_study(study: Path, output: Path | None, pool: str, dry_run: bool, as_json: bool, **wishes: Any) -> None:
     """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
 
     \b
@@ -77,8 +77,6 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     batchcast sweep study.toml -o out/
     batchcast sweep study.toml -o out/ --pool slurm --partition short --workers 40 --interface ib0
     """
-    import os
-
     import msgspec
 
     from ...sweep import tasks_of
@@ -86,9 +84,8 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
 
     find_modules_here()
     text, declared = _read(study)
-    given = {key: value for key, value in {**wishes, "workers": workers}.items() if value is not None}
-    wish = msgspec.structs.replace(declared.slurm, **given)
-    many = workers or (wish.workers if place == "slurm" else os.cpu_count() or 1)
+    wish = msgspec.structs.replace(declared.slurm, **{k: value for k, value in wishes.items() if value is not None})
+    many = wishes["workers"] or (wish.workers if pool == "slurm" else os.cpu_count() or 1)
     tasks = tasks_of(declared, study.parent)
     dataset = Dataset(output or Path(f"{study.stem}-results"))
     done = dataset.done()
@@ -97,7 +94,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
         return _print_cost(study, declared, tasks, dataset, done, many, as_json)
     with dataset.alone():
         dataset.declare(tasks, text)
-        failed = _run(todo, dataset, place, many, wish, len(tasks)) if todo else []
+        failed = _run(todo, dataset, pool, many, wish, len(tasks)) if todo else []
         dataset.fold_all()
     if as_json:
         results = [{"key": one.key, "task": one.label, "error": one.why} for one in failed]
@@ -108,8 +105,6 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
         say(f"{len(tasks) - len(failed):,} of {len(tasks):,} tasks have results in {dataset.folder}"
             f" ({len(tasks) - len(todo):,} from before): batchcast sweep report {dataset.folder}")  # fmt: skip
     if failed:
-        from ...errors import BatchcastError
-
         hint = "run the same command again; it repeats only the failed tasks"
         raise BatchcastError(f"{counted(len(failed), 'task')} failed (named above)", hint=hint)
 
@@ -128,9 +123,8 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 @command.command(short_help="Tables of a study's results, with paired intervals.", json=JSON)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @option(
-    "--against 'POLICY, PREDICTOR'",
+    "--against 'POLICY, PREDICTOR'...",
     "Reference plan for differences; repeatable. Default: the study's, else the first.",
-    multiple=True,
 )
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @output_option(
@@ -177,7 +171,6 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
 def _read(path: Path) -> tuple[str, Study]:
     """Read a study's text and its declaration; InputError if it cannot be read."""
     from ...ceilings import small_text
-    from ...errors import InputError
     from ...sweep import read_study
     from ...sweep.study import HINT
 
@@ -192,6 +185,7 @@ def _read(path: Path) -> tuple[str, Study]:
 def _print_cost(
     path: Path, study: Study, tasks: list[Task], dataset: Dataset, done: set[str], workers: int, as_json: bool
 ) -> None:
+    """Print how many tasks remain, and how many core-hours they are expected to take."""
     from ...report.sweep import cost_table
     from ...report.terminal import show
     from ...sweep.dataset import estimate, measured_seconds
