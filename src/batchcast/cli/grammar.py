@@ -175,12 +175,14 @@ def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., 
     """The click option that a form declares.
 
     `-o, --output TEXT` takes a value, and `--machine FILE` a path. `--user NAMES...` may be repeated; its help shows
-    NAMES. `--by user|queue` accepts only these lower-case words. `--details` is a switch.
+    NAMES. `--by user|queue` accepts only these lower-case words. `--risk TEXT [5%]` has the default 5%. `--details` is
+    a switch.
 
     `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
     """
     flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
-    value = form.partition(flags[-1])[2].lstrip()
+    value, _, default = form.partition(flags[-1])[2].lstrip().partition(" [")
+    named |= {"default": default.removesuffix("]")} if default else {}
     kind: dict[str, Any] = {"metavar": value} if value else {} if "type" in named else {"is_flag": True}
     if value.endswith("..."):
         kind = {"metavar": value.removesuffix("..."), "multiple": True}
@@ -221,7 +223,7 @@ def risk_option(jobs: str) -> Callable[..., Any]:
     """The option `--risk` of verbs that suggest time limits or memory requests; `jobs` names the jobs in its help
     text."""
     help = f"Accepted share of {jobs} that exceed the suggestion."
-    return option("--risk TEXT", help, default="5%", callback=parsed(parse_share))
+    return option("--risk TEXT [5%]", help, callback=parsed(parse_share))
 
 
 def output_option(help: str, name: str = "output", metavar: str = "OUT", **named: Any) -> Callable[..., Any]:

@@ -100,7 +100,6 @@ def stop_on_signals() -> Callable[[float], bool]:
     After SIGINT the process has `GRACE_S` seconds to end, like any other command; after SIGTERM it has unlimited time.
     """
     import select
-    import signal
     import socket
 
     ours, theirs = socket.socketpair()

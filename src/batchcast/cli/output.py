@@ -148,6 +148,13 @@ def show_tables(
         out.print("--details for everything else.", markup=False, soft_wrap=True)
 
 
+def show_blocks(*blocks: Block, stderr: bool = False) -> None:
+    """Print tables and sentences of a report, without the columns that are marked `more`."""
+    from ..report.terminal import show
+
+    show(console(stderr), blocks)
+
+
 LONGEST_NAME = 30
 """Longest name of a log, in characters, that stands in the command of the next step: the line has at most 100."""
 

@@ -14,7 +14,7 @@ import click
 from ..errors import NoAnswer, UsageError
 from .grammar import option, typed_options
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
-from .output import console, document, emit, note, progress, say
+from .output import document, emit, note, progress, say, show_blocks
 
 if TYPE_CHECKING:
     from ..table import Trace
@@ -38,11 +38,6 @@ class Pieces:
     def __iter__(self) -> Iterator[Trace]:
         logs = self.given["log"]
         yield from self.opening.pieces(logs[0]) if len(logs) == 1 else [self.opening.open(logs)]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the settings for a JSON document, which describe the selection of jobs."""
-        return settings_of(self.opening)
 
 
 READING = {"log", "since", "until", "status", "partition", "queue", "user", "cluster", "clean", "procs", "procs_total",
@@ -153,13 +148,14 @@ def _print(
 ) -> None:
     """Print the measures that can be summed over periods; results per job are in OUT."""
     from ..report.tables import totals_table
-    from ..report.terminal import show
 
     out, as_json = str(periods.given["in_periods"]), periods.given["as_json"]
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
     if as_json:
         about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}
-        return emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
+        return emit(
+            document(verb, about, {**settings_of(periods.opening), **chosen, "in_periods": out}, warnings, list(rows))
+        )
     note(*warnings)
-    show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
+    show_blocks(totals_table(rows, len(folder), len(folder.parts), folder.info.source))
     say(f"results of each job: {out} (Parquet)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoStore
-from ..service.answers.answer import parse_when
+from ..service.answers.answer import parse_when as parse_when
 from .grammar import adds, option
 
 if TYPE_CHECKING:
     from ..service.answers.answer import Answer
     from ..service.settings import Settings
-
-__all__ = ["ask", "clock", "myself", "parse_when", "site_options", "site_settings", "span_parameters", "time_span"]
 
 
 site_options = adds(
@@ -40,6 +39,15 @@ def site_settings(given: Mapping[str, Any], passed_over: list[Any] | None = None
     from ..service.settings import load
 
     return load({**{name: given[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over)
+
+
+def cluster_of(settings: Settings) -> str:
+    """Return the cluster of the settings, else the only cluster in the store."""
+    from ..service.answers.disclosure import choose_cluster
+    from ..store.reader import Reader
+
+    with Reader(settings["store"]) as reader:
+        return choose_cluster(reader, settings["cluster"] or None)
 
 
 def ask(
@@ -65,6 +73,14 @@ def time_span(given: Mapping[str, Any], usual: str | None = None) -> tuple[float
     """Return the times of `--starttime`, by default `usual`, and `--endtime` in epoch seconds; infinite if absent."""
     start, end = given["starttime"] or usual, given["endtime"]
     return parse_when(start) if start else -math.inf, parse_when(end) if end else math.inf
+
+
+def deadline_of(by: str | None, now: float) -> float | None:
+    """Return `--done-by` in epoch seconds; a time of day that has passed means tomorrow, as in sbatch."""
+    if by is None:
+        return None
+    until = parse_when(by, now)
+    return until + 86400.0 if until <= now and re.fullmatch(r"[\d:]+", by) else until
 
 
 def span_parameters(since: float, until: float) -> dict[str, str]:

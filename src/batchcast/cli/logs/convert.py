@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UsageError
 from ...units import counted
 from ..grammar import formulas_option, option, output_option, verb
-from ..options import log_options, split_words, take_log
-from ..output import console, document, emit, note, refuse_two_on_stdout, say
+from ..options import dropped_lines, log_options, settings_of, split_words, take_log
+from ..output import document, emit, note, refuse_two_on_stdout, say, show_blocks
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -57,14 +57,13 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     """Convert a log in pieces; reject options that need the whole log."""
     from ...trace.parquet import write_folder
-    from ..options import dropped_lines
     from ..periods import Pieces
 
     pieces = Pieces(given)
     folder = write_folder(pieces, out)
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
     if as_json:
-        settings = {**pieces.settings, "output": out, "output_format": "folder"}
+        settings = {**settings_of(pieces.opening), "output": out, "output_format": "folder"}
         about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
@@ -83,7 +82,7 @@ KEY = "batchcast-anonymize.key"
 @option("--key-env NAME", "Environment variable with the key, instead of a file.")
 @option("--shift-times SECONDS|random", "Move every date by this; random: by whole weeks that depend on the key.")
 @option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
-@option("--ids keep|renumber", "Keep job numbers, or number jobs from 1.", default="keep")
+@option("--ids keep|renumber [keep]", "Keep job numbers, or number jobs from 1.")
 @option("--keep COLUMNS...", "Columns to keep readable.")
 def anonymize(
     output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **given: Any
@@ -126,12 +125,11 @@ def anonymize(
         settings |= {"shift_s": shift, "round_s": step, **risk, "ids": ids, "keep": keeps or None}
         return log.emit("anonymize", settings, rows, notes)
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
 
     columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
     columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
     table = Table(f"{counted(len(shared))} to {output} ({kind})", columns, rows)
-    show(console(stderr=output == "-"), [table])
+    show_blocks(table, stderr=output == "-")
     note(*notes)
 
 

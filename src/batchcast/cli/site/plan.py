@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BatchcastError, NoAnswer, UsageError
 from ...units import counted, span
 from ..grammar import option, verb
-from ..output import console, document, echo, emit, print_columns, progress, say
-from ..site_options import clock, parse_when, site_options, site_settings
+from ..output import document, echo, emit, print_columns, progress, say, show_blocks
+from ..site_options import clock, cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -33,7 +33,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
 
     described = None if machine is None else open_machine(machine)
     now = time.time()
-    cluster = _cluster(settings)
+    cluster = cluster_of(settings)
     warnings, waiting = _preview(settings)
     terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
     rows: list[dict[str, Any]] = []
@@ -78,7 +78,6 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
-    from ...report.terminal import show
     from ...report.validity import judgement, with_judgement
 
     whole = [row for row in simulated if row["size"] == "all"]
@@ -100,7 +99,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
-    show(console(), with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
+    show_blocks(*with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
 
 
 ROUNDS = 5
@@ -109,7 +108,7 @@ ROUNDS = 5
 @verb()
 @site_options
 @option("--dry-run", "Show what planning would do now and would have done since -S. Changes nothing.")
-@option("-S, --starttime TIME", "With --dry-run: start of the time span.", default="now-7days")
+@option("-S, --starttime TIME [now-7days]", "With --dry-run: start of the time span.")
 @option("--machine FILE", "With --dry-run: simulate the effect on this machine.")
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
@@ -149,14 +148,6 @@ def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> No
         print_columns(table(results), left=3)
 
 
-def _cluster(settings: Any) -> str:
-    from ...service.answers.disclosure import choose_cluster
-    from ...store.reader import Reader
-
-    with Reader(settings["store"]) as reader:
-        return str(choose_cluster(reader, settings["cluster"] or None))
-
-
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
@@ -166,7 +157,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...store.database import Store
     from ...store.reader import Reader
 
-    cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
+    cluster, store = cluster_of(settings), Store(settings["store"], read_only=True)
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
     rows = planner.preview(cluster)
     factors, why_not = planner.orderer.preview(cluster) if settings["plan"] in ORDERS else ({}, "")
@@ -202,7 +193,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
     from ...store.database import Store
     from ...store.planned import SWITCH
 
-    cluster, store = _cluster(settings), Store(settings["store"])
+    cluster, store = cluster_of(settings), Store(settings["store"])
     switch = {"by": own_name(), "at": time.time()} if off else None
     with store.begin() as connection:
         write_meta(connection, cluster, **{SWITCH: switch})
@@ -236,7 +227,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     from ...service.planning.checkup import ordered, standing, why_stopped
     from ...store.reader import Reader
 
-    cluster, reader = _cluster(settings), Reader(settings["store"])
+    cluster, reader = cluster_of(settings), Reader(settings["store"])
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
         changes = [

@@ -166,7 +166,12 @@ def install(units: str, private: str | None, as_json: bool) -> None:
                 "/opt/batchcast, with the system's Python")  # fmt: skip
     if squeue is None:
         say("note: squeue is not on PATH here; the collector needs it")
-    for line in _next(folder):
+    for line in (
+        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
+        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
+        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
+        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
+    ):
         echo(line)
 
 
@@ -182,12 +187,3 @@ def _is_open(settings: Settings) -> tuple[bool, str]:
     except BatchcastError as error:
         return False, f"Slurm did not report whether it hides jobs ({error.message})"
     return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
-
-
-def _next(folder: Path) -> list[str]:
-    return [
-        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
-        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
-        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
-        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
-    ]

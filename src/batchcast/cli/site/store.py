@@ -18,7 +18,7 @@ from ...errors import BatchcastError, UsageError
 from ...units import counted, format_memory, span
 from ..grammar import JSON, Verbs, formulas_option, option, output_option
 from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
-from ..site_options import clock, myself, site_options, site_settings, time_span
+from ..site_options import clock, cluster_of, myself, site_options, site_settings, time_span
 
 
 class _InOrder(Verbs):
@@ -47,19 +47,15 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     Predictions are summed by month and method before they are deleted; the sums stay in the store and are printed.
     History within `memory_days` is never deleted.
     """
-    from ...service.answers.disclosure import choose_cluster
     from ...service.settings import keep_since
     from ...store.clock_jobs import read_meta
     from ...store.database import Store
     from ...store.history import due, remove_some
-    from ...store.reader import Reader
 
     settings = site_settings(flags, retention_days=keep)
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
-    with Reader(settings["store"]) as reader:
-        cluster = choose_cluster(reader, settings["cluster"] or None)
-    store = Store(settings["store"])
+    cluster, store = cluster_of(settings), Store(settings["store"])
     with store.begin() as connection:
         old_rows = due(connection, cluster, before)
     gone, went = 0, int(really and old_rows.jobs > 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...units import counted, format_memory, span
 from ..grammar import TABLES_OR_JSON, option, verb
 from ..options import describe_log, log_options, take_log
-from ..output import console
+from ..output import show_blocks
 
 if TYPE_CHECKING:
     from ...report.blocks import Kind
@@ -72,7 +72,6 @@ KINDS: dict[str, Kind] = {"jobs": "count", "drops": "count", "distinct": "count"
 def _show(summaries: Mapping[str, Mapping[str, str]], parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print the summaries, which have a text for each name, and the tables of the parts; empty ones are left out."""
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
 
     pair = [TableColumn("what", ""), TableColumn("value", "")]
     blocks = [
@@ -83,7 +82,7 @@ def _show(summaries: Mapping[str, Mapping[str, str]], parts: Mapping[str, Sequen
     for part, (title, names) in TABLES.items():
         columns = [TableColumn(name, HEADINGS.get(name, name), KINDS.get(name, "text")) for name in names.split()]
         blocks += [Table(title, columns, parts[part])] if parts.get(part) else []
-    show(console(), blocks)
+    show_blocks(*blocks)
 
 
 def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str]:

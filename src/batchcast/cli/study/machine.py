@@ -12,7 +12,7 @@ import click
 from ...errors import BatchcastError
 from ..grammar import Verbs, option
 from ..options import log_options, take_log
-from ..output import console, document, echo, emit, progress, say, write_text
+from ..output import document, echo, emit, progress, say, show_blocks, write_text
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
@@ -120,7 +120,6 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """
     from ...evaluation.simulated import judged_on
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
@@ -148,4 +147,4 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     say(*learned.sentences())
     columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
     table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
-    show(console(stderr=True), [judgement(checked), table])
+    show_blocks(judgement(checked), table, stderr=True)

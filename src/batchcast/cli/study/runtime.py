@@ -29,9 +29,8 @@ from ..periods import in_periods_option, refuse_others
     "--new JOB", "Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE]."
 )
 @option(
-    "--protocol honest|paper|both",
+    "--protocol honest|paper|both [honest]",
     "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
-    default="honest",
 )
 @option("--by user|queue|size|month", "Also print results by group.")
 @option(

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 @option("--set KEY=VALUE...", "slurm.conf, nodes; rare: `help simulate --all`.", "settings")
 @option("-o, --output FILE.csv", "Also write the schedule as CSV.", "schedule_file", type=click.Path())
 @option(
-    "--schedule-format batchcast|batsim",
+    "--schedule-format batchcast|batsim [batchcast]",
     "Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
-    default="batchcast",
 )
 @option("--against SCHEDULE", "Reference for differences. Default: the first.")
 @replicate_options

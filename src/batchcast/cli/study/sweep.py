@@ -13,7 +13,7 @@ from ...errors import BatchcastError, InputError
 from ...units import counted
 from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
-from ..output import console, document, emit, note, progress, say
+from ..output import document, emit, note, progress, say, show_blocks
 
 if TYPE_CHECKING:
     from ...sweep import Study, Task
@@ -54,9 +54,7 @@ def command() -> None:
     "Folder of the results. Default: the study's name with -results.", type=click.Path(path_type=Path), metavar="FOLDER"
 )
 @option(
-    "--pool WHERE",
-    "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
-    default="local",
+    "--pool WHERE [local]", "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT."
 )
 @option(
     "--workers N",
@@ -143,7 +141,6 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     import pyarrow.parquet as pq
 
     from ...report.sweep import ablation_table, frontier_svg, study_tables
-    from ...report.terminal import show
     from ...sweep.compare import ablation, compare
     from ...sweep.dataset import results
 
@@ -163,9 +160,9 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
         return emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
     note(*notes)
     for place, rows in enumerate(compared.values()):
-        show(console(), study_tables(rows)[min(place, 1) :])
+        show_blocks(*study_tables(rows)[min(place, 1) :])
     if words:
-        show(console(), [ablation_table(words)])
+        show_blocks(ablation_table(words))
 
 
 def _read(path: Path) -> tuple[str, Study]:
@@ -187,7 +184,6 @@ def _print_cost(
 ) -> None:
     """Print how many tasks remain, and how many core-hours they are expected to take."""
     from ...report.sweep import cost_table
-    from ...report.terminal import show
     from ...sweep.dataset import estimate, measured_seconds
 
     measured = measured_seconds(dataset.folder)
@@ -199,4 +195,4 @@ def _print_cost(
     if as_json:
         settings = {"workers": workers, "seconds": source}
         return emit(document("sweep", {"source": str(path)}, settings, [], rows))
-    show(console(), [cost_table(rows, workers, source)])
+    show_blocks(cost_table(rows, workers, source))

@@ -40,16 +40,11 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @option("--predictor NAMES", "Methods, NAME:key=value,..., or `all`.", shell_complete=specs("wait"), default=USUAL)
 @option("--new JOB", "Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].")
 @option("--places FIRST:LAST", "Score only these jobs, counted from 1 in log order; learn from all earlier jobs.")
+@option("--quick-wait SPAN [1h]", "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).")
+@option("--cancelled count|skip [count]", "Jobs withdrawn from the queue: count their wait, or skip them.")
 @option(
-    "--quick-wait SPAN",
-    "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
-    default="1h",
-)
-@option("--cancelled count|skip", "Jobs withdrawn from the queue: count their wait, or skip them.", default="count")
-@option(
-    "--protocol own|honest|starts_first|paper",
+    "--protocol own|honest|starts_first|paper [own]",
     "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
-    default="own",
 )
 @option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).")
 @option("--against NAME", "Reference method for differences. Default: recent_wait, else the first.")

@@ -18,7 +18,7 @@ from ..site_options import myself, site_options, site_settings, span_parameters,
 
 @verb()
 @site_options
-@option("-S, --starttime TIME", "Predictions made at or after this time.", default="now-30days")
+@option("-S, --starttime TIME [now-30days]", "Predictions made at or after this time.")
 @option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
 @option("-p, --partition NAME", "Only this partition.")
 @option("-P, --parsable2", "Print columns separated by |.")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from ...errors import UsageError
 from ...units import parse_span, span
 from ..grammar import adds, option, verb
 from ..output import printed, say
-from ..site_options import ask, myself, parse_when, site_options, site_settings
+from ..site_options import ask, deadline_of, myself, site_options, site_settings
 from .start_text import print_chunks, print_waiting, print_where, say_ignored
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ WATCHED_EVERY_S = 10.0
 )
 @option("--watch", "Repeat every 10 s until Ctrl-C.")
 @option("--within SPAN", "Exit with code 1 if a job's probability to start within this time is below --chance.")
-@option("--chance SHARE", "With --within: required probability.", default="90%")
+@option("--chance SHARE [90%]", "With --within: required probability.")
 @option("-P, --parsable2", "Print columns separated by |, with times in epoch seconds.")
 def command(job_ids: tuple[str, ...], **given: Any) -> None:
     """Predict when waiting jobs will start: the likely start, the 90 % start, and how often such answers were right.
@@ -120,10 +119,9 @@ def _answer(
     if given["script"] is not None and clusters is None:
         return _answer_of_script(settings, given, now)
     if clusters is not None:
-        from .clusters import ask_clusters
+        from .submit import ask_clusters
 
-        until, asked = deadline_of(given["by"], now), _sbatch(given)
-        return ask_clusters(clusters, settings, given["script"], asked, given["inputs"], until, given["any_size"], now)
+        return ask_clusters(clusters, settings, given, _sbatch(given), now)
     from ...service.answers import fallback, questions
     from ...service.settings import own_name
 
@@ -140,7 +138,7 @@ def _show(reply: Answer, given: Mapping[str, Any], clusters: Configured | None, 
     if given["chunks"] is not None:
         print_chunks(reply.results, now)
     elif clusters is not None:
-        from .clusters import print_clusters
+        from .submit import print_clusters
 
         print_clusters(reply.results, now, given["by"] is not None, given["script"])
     elif given["where"]:
@@ -165,14 +163,6 @@ def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
     if inputs:
         raise UsageError("--input needs the clusters' bandwidths: [[cluster]] in batchcast.toml has them")
     return None
-
-
-def deadline_of(by: str | None, now: float) -> float | None:
-    """Return `--done-by` in epoch seconds; a time of day that has passed means tomorrow, as in sbatch."""
-    if by is None:
-        return None
-    until = parse_when(by, now)
-    return until + 86400.0 if until <= now and re.fullmatch(r"[\d:]+", by) else until
 
 
 def _answer_of_script(settings: Settings, given: Mapping[str, Any], now: float) -> Answer:

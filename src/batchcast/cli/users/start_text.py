@@ -142,11 +142,8 @@ def sentences(results: Sequence[Row], now: float, most: int = 5) -> list[str]:
 
 def why_moved(results: Iterable[Row], now: float, most: int = 5) -> list[str]:
     """Return one line for each of the first `most` reasons why an answer moved, with the jobs that share it."""
-
-    def words(r: Row) -> str:
-        return f"since {clock(r['moved_since_s'], now)}: {r['why_it_moved']}" if r.get("why_it_moved") else ""
-
-    return _by_words(results, words, most, ", ")
+    moved = (r for r in results if r.get("why_it_moved"))
+    return _by_words(moved, lambda r: f"since {clock(r['moved_since_s'], now)}: {r['why_it_moved']}", most, ", ")
 
 
 def before_maintenance(results: Iterable[Row], most: int = 5) -> list[str]:
@@ -165,11 +162,8 @@ def priority_passes(results: Iterable[Row], most: int = 5) -> list[str]:
     >>> priority_passes([{"job_id": "7", "priority_passes": "not known"}])
     []
     """
-
-    def words(r: Row) -> str:
-        return "" if r.get("priority_passes") == NOT_KNOWN else str(r.get("priority_passes") or "")
-
-    return _by_words(results, words, most)
+    known = (r for r in results if r.get("priority_passes") != NOT_KNOWN)
+    return _by_words(known, lambda r: str(r.get("priority_passes") or ""), most)
 
 
 def sentence(r: Row, now: float, record: str = "") -> str:
@@ -235,11 +229,9 @@ def advice_lines(r: Row) -> list[str]:
     """
     if r.get("advised_limit") is None:
         return []
-    flags = f"advised: --time={r['advised_limit']}"
-    if r["advised_memory"] is None:
-        return [flags, f"  --time: {r['advised_why']}", f"  no --mem: {r['advised_memory_why']}"]
-    whys = [f"  --time: {r['advised_why']}", f"  --mem: {r['advised_memory_why']}"]
-    return [f"{flags} --mem={r['advised_memory']}", *whys]
+    flag, no = (f" --mem={r['advised_memory']}", "") if r["advised_memory"] is not None else ("", "no ")
+    flags = f"advised: --time={r['advised_limit']}{flag}"
+    return [flags, f"  --time: {r['advised_why']}", f"  {no}--mem: {r['advised_memory_why']}"]
 
 
 LONGEST = 32
