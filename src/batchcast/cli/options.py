@@ -87,11 +87,7 @@ score_options = adds(
 
 replicate_options = adds(
     option(
-        "--replicates N",
-        "Also simulate N logs resampled by weeks.",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=False,
+        "--replicates N [0]", "Also simulate N logs resampled by weeks.", type=click.IntRange(0), show_default=False
     ),
     option("--seed", "Random seed of intervals and replicates.", type=int, default=0),
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, NoAnswer, UsageError
 from ...units import counted, span
 from ..grammar import option, verb
-from ..output import document, echo, emit, print_columns, progress, say, show_blocks
+from ..output import Row, document, echo, emit, print_columns, progress, say, show_blocks
 from ..site_options import clock, cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
@@ -55,33 +56,26 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         shown |= {} if judged is None else {"validity": judged.row()}
         return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
     say(*warnings)
-    _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
-
-
-def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
-    from ...service.planning.week import sentences
-
     if waiting:
         print_columns(table(waiting), left=3)
-    parts = [row for row in rows if row["part"] == "partition"]
+    parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
-        for line in sentences(parts):
+        for line in week.sentences(parts):
             echo(f"  {line}")
-    simulated = [row for row in rows if row["part"] == "simulated"]
-    if simulated:
-        _show(simulated, [row for row in rows if row["part"] == "group"], judged, cpus)
+    if simulated and described is not None:
+        _show(simulated, groups, judged, described.cpus)
 
 
-def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
+def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: int) -> None:
+    """Print the simulated effect of planning: measures of all jobs and by size, and the users whose waits change."""
     from ...metrics.paired import Difference
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
-    whole = [row for row in simulated if row["size"] == "all"]
-    sizes = [row for row in simulated if row["size"] != "all"]
+    whole, sizes = ([row for row in simulated if (row["size"] == "all") == is_all] for is_all in (True, False))
     naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
     columns = [
         *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),

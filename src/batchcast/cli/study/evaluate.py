@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import counted
+from ...units import counted, span
 from ..grammar import TABLES_OR_JSON, option, output_option, page_option, typed_options, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
-from ..output import console, document, echo, emit, progress, say, show_tables, write_text
+from ..output import console, document, echo, emit, print_columns, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
@@ -129,9 +129,7 @@ LEVEL = 0.9
 @option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
 @option("--details", "For two reports: print every measure of A and B.")
-def compare(
-    a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
-) -> None:
+def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, as_json: bool, **given: int) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
     Two reports: prints whether they are comparable, which settings differ, and what changed from A to B for each
@@ -155,7 +153,7 @@ def compare(
         raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
     if schedules and page is not None:
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
-    drawn = {"seed": seed, "resamples": resamples}
+    drawn = {name: given[name] for name in ("seed", "resamples")}
     if schedules:
         return _starts(a, b, log, drawn, as_json)
     from ...evaluation.comparison import compare
@@ -174,7 +172,7 @@ def compare(
     out = console()
     for side, path, doc in zip("AB", (a, b), documents):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
-    out.print(f"seed {seed}, {resamples} resamples", markup=False)
+    out.print(f"seed {drawn['seed']}, {drawn['resamples']} resamples", markup=False)
     show_tables(comparison_blocks(comparison, LEVEL), details)
 
 
@@ -183,14 +181,13 @@ def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: b
     from ...evaluation.comparison import signed_time
     from ...results.comparison import compare
     from ...trace.read import read_trace
-    from ...units import span
-    from ..output import print_columns
 
     found: Any = compare(a, b, log=None if path is None else read_trace(path), **drawn)
     shared, rows = found.shared, found.rows
     if as_json:
-        settings = {"a": a, "b": b, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
-        return emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
+        sides = {"a": a, "b": b}
+        settings = {**sides, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
+        return emit(document("compare", sides, settings, [], [{"part": "starts", **shared}, *rows]))
     both = f"{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     echo(f"A: {a}\nB: {b}\n{both}\n{shared['same_start']:,} start at the same instant{apart}\n")

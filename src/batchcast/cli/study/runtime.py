@@ -73,11 +73,8 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     against = given["against"]
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
     settings |= {"target": target} if of_memory else {}
-    results: list[dict[str, Any]] = []
-    tables: list[Block] = []
-    explained: list[Block] = []
-    never_ran = 0
-    refits: list[dict[str, Any]] = []
+    results, refits = list[dict[str, Any]](), list[dict[str, Any]]()
+    tables, explained = list[Block](), list[Block]()
     options: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:

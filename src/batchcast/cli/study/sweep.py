@@ -23,17 +23,11 @@ RUN = "run"
 
 
 class _StudyOrVerb(Verbs):
-    """`sweep STUDY.toml` means `sweep run STUDY.toml`."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the named verb, or else `run` with all arguments."""
-        if args and args[0] not in self.commands:
-            args = [RUN, *args]
-        return super().resolve_command(ctx, args)
+    """`sweep STUDY.toml` means `sweep run STUDY.toml`; options before the study belong to `run` too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Accept options before the study; they belong to `run`."""
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+        """Parse as click does, with the verb `run` if the first argument is no verb and does not ask for help."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = [RUN, *args]
         return super().parse_args(ctx, args)
 

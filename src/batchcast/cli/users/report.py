@@ -122,7 +122,7 @@ def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool
     else:
         _print_jobs(rows if of["each"] else _largest(rows))
         _print_total(total, len(rows), of["each"])
-    _print_advice(advised)
+    _print_advice(advised, 8, 24)
 
 
 def _with_limits_of_walltime(settings: Settings, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -187,12 +187,9 @@ def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[
     jobs = of["jobs"]
     if settings["scheduler"] != "slurm":
         raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
-    which = [f"--jobs={','.join(jobs)}"] if jobs else []
     named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
-    if not jobs:
-        which = named + (
-            [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={own_name()}"]
-        )
+    whose = f"--user={of['user']}" if of["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
+    which = [f"--jobs={','.join(jobs)}"] if jobs else [*named, whose]
     try:
         used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
     except Unreachable as error:
@@ -231,8 +228,7 @@ def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> N
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
     echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
-    for one in advised[:10]:
-        echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
+    _print_advice(advised, 10, 32)
 
 
 def _print_jobs(rows: Sequence[Row]) -> None:
@@ -292,13 +288,11 @@ def _usage(by: str, with_month: bool) -> TextColumns:
     ]
 
 
-def _print_advice(advised: Sequence[Row], most: int = 8) -> None:
-    """Print a sentence for each kind of job that could request less, or needs more."""
+def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
+    """Print a sentence for each kind of job that could request less, or needs more; names have `width` characters."""
     for one in advised[:most]:
-        echo(
-            f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"
-            + (f"; {one['waited']}" if one["waited"] else "")
-        )
+        who = f"{_short_name(one['job_name'], width)} ({one['user'] or '-'}, {counted(one['jobs'])})"
+        echo(f"advice: {who}: {one['advice']}" + (f"; {one['waited']}" if one.get("waited") else ""))
 
 
 def _colored(share: float) -> Cell:

@@ -91,23 +91,26 @@ def command(job_ids: tuple[str, ...], **given: Any) -> None:
         raise UsageError("--chunks needs --test SCRIPT; it cannot be combined with --where, --machine or --within")
     settings = site_settings(given)
     clusters = _clusters(given["cluster"], given["inputs"]) if where and given["store"] is None else None
+
+    def answer() -> Answer:
+        now = time.time()
+        reply = _answer(settings, job_ids, given, clusters, now)
+        if given["watch"] and not (given["as_json"] or given["parsable2"]):
+            click.clear()
+        _show(reply, given, clusters, now)
+        return reply
+
     if given["watch"]:
         from ..interrupt import stop_on_signals
 
         stop = stop_on_signals()
         while not stop(0.0):
-            now = time.time()
-            reply = _answer(settings, job_ids, given, clusters, now)
-            if not (given["as_json"] or given["parsable2"]):
-                click.clear()
-            _show(reply, given, clusters, now)
+            answer()
             sys.stdout.flush()
             if stop(WATCHED_EVERY_S):
-                break
+                return
         return
-    now = time.time()
-    reply = _answer(settings, job_ids, given, clusters, now)
-    _show(reply, given, clusters, now)
+    reply = answer()
     if required:
         _judge(reply.results, *required)
 
