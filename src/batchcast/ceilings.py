@@ -85,6 +85,7 @@ def _above(place: str, what: str, limit: str, higher: float) -> InputError:
 
 
 def _of_environment(name: str, default: float) -> float:
+    """Return the limit that the environment variable of this name sets, else the default."""
     variable = f"BATCHCAST_MAX_{name.upper()}"
     word = os.environ.get(variable, "").strip().upper()
     if not word:

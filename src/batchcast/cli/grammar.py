@@ -60,8 +60,9 @@ class Verb(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its
-        document.
+        """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`.
+
+        If the command line has `--json`, an error also prints an empty document with the message as a warning.
         """
         ours = args[: args.index("--")] if "--" in args else args
         as_json = "--json" in ours and any(each.name == "as_json" for each in self.params)
@@ -144,13 +145,14 @@ def verb(name: str | None = None, *, json: str = JSON, **named: Any) -> Callable
 
 
 def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError) -> None:
+    """Print an empty document with the error as a warning, unless the verb has printed its document."""
     if not is_emitted(ctx):
         said = in_our_words(error) if isinstance(error, click.UsageError) else str(error)
         emit(document(_verb_of(ctx), {}, {}, [said], []))
 
 
 def in_our_words(error: click.ClickException) -> str:
-    """A usage error of click, worded like every other message of batchcast: what is wrong, then the next step.
+    """Return the message of click's usage error in the form of batchcast's messages: what is wrong, then the next step.
 
     >>> print(in_our_words(click.NoSuchOption("--polcy", possibilities=["--policy", "--loop"])))
     no option --polcy
@@ -172,7 +174,7 @@ def in_our_words(error: click.ClickException) -> str:
 
 
 def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
-    """The click option that a form declares.
+    """Return the click option that a form declares.
 
     `-o, --output TEXT` takes a value, and `--machine FILE` a path. `--user NAMES...` may be repeated; its help shows
     NAMES. `--by user|queue` accepts only these lower-case words. `--risk TEXT [5%]` has the default 5%. `--details` is
@@ -206,7 +208,7 @@ def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
 
 
 def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
-    """A callback that reads an option's text (a time or a share) and reports what is wrong with it."""
+    """Return a click callback that converts an option's text by `read`, and turns its error into an error of click."""
 
     def callback(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:

@@ -185,27 +185,27 @@ class LazyGroup(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line for each verb that people need first, without importing any verb."""
+        """Write one line for each verb that people need first, without importing any verb."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, VERBS[name]) for name in FIRST])
         formatter.write_paragraph()
         formatter.write_text("More: batchcast help")
 
     def format_all_commands(self, formatter: click.HelpFormatter) -> None:
-        """One line for each verb under the title of its room, without importing any verb."""
+        """Write one line for each verb under the title of its room, without importing any of batchcast's verbs."""
         said = {**VERBS, **{name: summary(point) for name, point in commands().items()}}
         for room, title in TITLES.items():
             with formatter.section(title):
                 formatter.write_dl([(name, words) for name, words in said.items() if _room(name) == room])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command as click does; for an unknown verb the message names the nearest verbs."""
+        """Find the command as click does. If the verb is unknown, the error names the nearest verbs."""
         is_verb = args and not args[0].startswith("-") and args[0] not in VERBS and args[0] != "help"
         if is_verb and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
-            is_of_site = args[0] in _load("site").list_commands(ctx)
-            near = [f"site {args[0]}"] if is_of_site else get_close_matches(args[0], verbs, n=2)
+            site: Any = _load("site")
+            near = [f"site {args[0]}"] if args[0] in site.commands else get_close_matches(args[0], verbs, n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"accepted: {', '.join(verbs)}"
             raise click.UsageError(f"no command {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)

@@ -217,6 +217,7 @@ def split_words(values: Sequence[str]) -> list[str]:
 
 
 def _total(text: str | None) -> float | str | None:
+    """Return the value of `--procs-total`: a number of processors, `peak` or None."""
     if text is None or text == "peak":
         return text
     try:

@@ -96,6 +96,7 @@ def _likeness(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _is_unicode(stream: Any) -> bool:
+    """Return whether a stream's encoding has every character."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
@@ -107,6 +108,7 @@ def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
+    """Return a value as text without separators; unknown values are empty."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and abs(value) > 1 and value not in (float("inf"), float("-inf")):

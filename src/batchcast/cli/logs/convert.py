@@ -121,7 +121,8 @@ def anonymize(
     risk = _risk(log.trace, shared, bool(step))
     notes.append(risk.pop("sentence"))
     if as_json:
-        settings = {"output": output, "output_format": kind, "key": f"${key_env}" if key_env else key_file or KEY}
+        shown_key = f"${key_env}" if key_env else key_file or KEY
+        settings: dict[str, Any] = {"output": output, "output_format": kind, "key": shown_key}
         settings |= {"shift_s": shift, "round_s": step, **risk, "ids": ids, "keep": keeps or None}
         return log.emit("anonymize", settings, rows, notes)
     from ...report.blocks import Table, TableColumn
@@ -162,6 +163,7 @@ def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
 
 
 def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
+    """Return the key of the key file or of the environment variable, and notes about a new key file."""
     from ...trace.anonymize import key_in_environment, key_of
 
     if key_file and key_env:

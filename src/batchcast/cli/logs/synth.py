@@ -101,6 +101,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
 
 
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
+    """Generate a log like each given log, and print how their distributions differ."""
     from ...evaluation.synthetic import compare
     from ...trace.clean import clean
     from ...trace.read import read_trace

@@ -59,7 +59,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     predictors = {name: settings[name] for name in ("runtime", "wait", "memory", "limits")}
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"], **predictors}
     # wrong settings are reported before the first cycle
-    make_predictors(*predictors.values(), machine=machine_at(settings["machine"]))
+    make_predictors(**predictors, machine=machine_at(settings["machine"]))
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
@@ -111,6 +111,7 @@ def _row(cycle: Any) -> dict[str, Any]:
 
 
 def _line(cycle: Any) -> str:
+    """Return what one cycle of the collector read and did, as a line of the log."""
     p = cycle.planned
     behind = "reading history" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (

@@ -143,6 +143,7 @@ def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> No
 
 
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return notes on what planning would change now, and one row per waiting job."""
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
     from ...service.planning.checkup import why_stopped
@@ -180,6 +181,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    """Switch planning off or on, and return notes; switching off restores time limits and priorities."""
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
     from ...service.settings import own_name
@@ -218,6 +220,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return notes and rows: the planned limits now, or with `audit` the changes of the last seven days."""
     from ...service.planning.checkup import ordered, standing, why_stopped
     from ...store.reader import Reader
 

@@ -84,6 +84,7 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
 
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
+    """Return what was deleted or would be deleted, and the next step."""
     if not days:
         return ["nothing would be deleted (retention_days = 0): --keep-days DAYS shows what would be"]
     if not found.jobs:
@@ -114,6 +115,7 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
+    """Print the sums of deleted predictions as a table."""
     from ...predict.protocol import method_name
 
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
@@ -219,6 +221,7 @@ def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
 
 
 def _is_known(user: str) -> bool:
+    """Return whether this machine has a user of this name."""
     import pwd
 
     try:

@@ -78,7 +78,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
         is_early = given["details"] and not given["as_json"] and out.is_terminal
         early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
-        run = {"workers": workers_for(given["workers"], len(log.trace)), "progress": progress}
+        run: dict[str, Any] = {"workers": workers_for(given["workers"], len(log.trace)), "progress": progress}
         run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
         run |= {"policy": plan.policies, "partitions": plan.partitions, **plan.clocks, **compared}
         evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
@@ -169,10 +169,9 @@ def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, 
         warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
         logs, settings = (dict(zip("ab", pair)) for pair in ([doc["log"] for doc in documents], (a, b)))
         return emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
-    out = console()
     for side, path, doc in zip("AB", (a, b), documents):
-        out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
-    out.print(f"seed {drawn['seed']}, {drawn['resamples']} resamples", markup=False)
+        echo(f"{side}: {path}, {_log(doc['log'])}")
+    echo(f"seed {drawn['seed']}, {drawn['resamples']} resamples")
     show_tables(comparison_blocks(comparison, LEVEL), details)
 
 
@@ -231,6 +230,7 @@ def _write_page(
 
 
 def _log(log: Mapping[str, Any]) -> str:
+    """Return the name of a log, its number of jobs and their dates."""
     count = f"{log['jobs']:,}" if isinstance(log.get("jobs"), int) else "an unknown number of"
     name = Path(str(log.get("source"))).name
     return f"{name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"

@@ -86,6 +86,7 @@ def _show(summaries: Mapping[str, Mapping[str, str]], parts: Mapping[str, Sequen
 
 
 def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str]:
+    """Return the most important properties of the log as texts, by name."""
     never = f", {whole['never_ran']:,} never did" if whole["never_ran"] else ""
     return {
         "jobs": f"{whole['jobs']:,} ({whole['ran']:,} ran{never}), {_plain(whole['jobs_per_day'])} a day",
@@ -101,6 +102,7 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
 
 
 def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
+    """Return the size of the machine, the source of the size, and the most processors in use."""
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
     seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has a number of processors"
     if not size > 0:
@@ -113,6 +115,7 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the users' time limits compare with run times, as texts by name."""
     if not whole["jobs_with_run_and_request"]:
         return {"known for": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
@@ -129,6 +132,7 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return how requested memory compares with used memory, as texts by name."""
     each = "" if facts["per"] == "job" else f" a {facts['per']}"
     share = _percent(facts["copied"], "of the jobs that have both")
     copy = f"not measured: it equals the request in {share}, so predictors ignore it"
@@ -151,8 +155,10 @@ def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _percent(value: float, of: str) -> str:
+    """Return a share as a percentage of something, or `unknown`."""
     return f"{100 * value:.1f} % {of}" if value == value else "unknown"
 
 
 def _plain(value: float) -> str:
+    """Return a number without decimals, or `unknown`."""
     return f"{value:,.0f}" if value == value else "unknown"

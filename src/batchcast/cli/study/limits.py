@@ -38,9 +38,9 @@ def command(memory: bool, by: str | None, risk: float, **given: Any) -> None:
     # infinite if the file does not give a node's memory
     most = max(group.memory_mib for group in open_machine(given["machine"]).nodes) if given["machine"] else math.inf
     log = take_log(given)
-    node = most if most < math.inf else None
     amounts: dict[str, Any] = {"floor_s": least, "step_s": multiple}
     if memory:
+        node = most if most < math.inf else None
         amounts = {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
     wording = MEMORY if memory else TIME
     with progress(f"Computing {wording.heading.lower()}", len(log.trace)) as tick:

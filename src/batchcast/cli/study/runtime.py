@@ -160,4 +160,5 @@ def _answer_new(new: str, specs: list[str], seed: int, given: dict[str, Any]) ->
 
 
 def _unscored(of_memory: bool) -> str:
+    """Return why some jobs are not scored."""
     return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"

@@ -153,6 +153,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
+    """Write the schedule as CSV; InputError if the file cannot be written."""
     from ...errors import InputError
     from ...trace.schedule import write_batsim, write_schedule
 

@@ -84,10 +84,10 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     log = take_log(given)
     trace = log.trace
     rows = waits.scored_rows(trace, places, cancelled)
-    size = trace.info.max_procs
     head = trace[: waits.last_needed(rows)]
     inside = rows[: len(head)]
-    options = {"on": waits.RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": machine}
+    on = waits.RecordedClock(clock, log.procs, trace.info.max_procs)
+    options = {"on": on, "cancelled": cancelled, "machine": machine}
 
     def of(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
         return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **options)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ...report.blocks import Block
     from ...results.whatif import WhatIf
+    from ..options import Log
 
 NOW = "now"
 
@@ -102,7 +103,7 @@ for _parameter in command.params:
         _parameter.required = False
 
 
-def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
+def _grow(given: dict[str, Any], log: Log, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
     from ...results.growth import growth, parse_growth, smallest
@@ -111,7 +112,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     share, target = parse_growth(given["demand"])
     replicates = given["replicates"] or 5
     workers = workers_for(given["workers"], len(log.trace))
-    options = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
+    options: dict[str, Any] = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
     with progress("Simulating grown logs", None) as tick:
         grown = growth(log.trace, plan, share, **options, tick=tick)
     if given["as_json"]:

@@ -103,6 +103,7 @@ def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print the errors and the coverage of predictions, one table for each moment of the predictions."""
     from ...service.answers.accuracy import BEFORE, SCORED
 
     titles = {
@@ -250,8 +251,10 @@ def _by(method: str) -> str:
 
 
 def _ratio(value: float | None) -> str:
+    """Return a ratio with two decimals, - if it is unknown."""
     return "-" if value is None or value != value else f"{value:.2f}"
 
 
 def _number(value: float | None) -> float:
+    """Return a number; NaN for None."""
     return math.nan if value is None else float(value)

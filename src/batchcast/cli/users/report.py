@@ -208,10 +208,12 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _month(instant: float) -> str:
+    """Return the month of an instant in local time, - if it is unknown."""
     return time.strftime("%Y-%m", time.localtime(instant)) if math.isfinite(instant) else "-"
 
 
 def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> None:
+    """Print one line per job name, user or partition, and the advice."""
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
     columns: TextColumns = [
         (title, lambda r: _short_name(r[by], 32)),
@@ -296,6 +298,7 @@ def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
 
 
 def _colored(share: float) -> Cell:
+    """Return a used share as a cell in green, yellow or red."""
     if math.isnan(share):
         return Cell("-", None)
     return Cell(f"{share:.0%}", "green" if share >= SOUND else "red" if share < POOR else "yellow")

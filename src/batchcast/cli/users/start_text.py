@@ -111,6 +111,7 @@ def best_words(ways: Sequence[Row], deadline: bool, any_size: bool, script: str)
 
 
 def _known(value: float | None) -> bool:
+    """Return whether a number is neither None nor NaN."""
     return value is not None and value == value
 
 
@@ -193,6 +194,7 @@ def coverage_of_similar(r: Row) -> str:
 
 
 def _between(early: float, late: float, now: float) -> str:
+    """Return the 10 % and 90 % start times as the beginning of a sentence."""
     if math.isfinite(early) and math.isfinite(late):
         return f"between {_minute(max(early, now), now)} and {_minute(late, now)}, "
     if math.isfinite(early):
@@ -217,6 +219,7 @@ def _percent(share: float) -> str:
 
 
 def _names(ids: list[str]) -> str:
+    """Return the id of the first job and the number of the other jobs."""
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
 
 
