@@ -54,11 +54,10 @@ class Ceilings(NamedTuple):
           try: BATCHCAST_MAX_RATIO=100 if you trust this file
         """
         if unpacked > self.unpacked:
-            what = f"unpacks to more than {self.unpacked:.0f} bytes"
-            raise InputError(f"{name}: {what}", hint=f"BATCHCAST_MAX_UNPACKED={2 * self.unpacked:.0f} {_TRUST}")
+            raise _above(name, f"unpacks to more than {self.unpacked:.0f} bytes", "UNPACKED", 2 * self.unpacked)
         if unpacked > _UNCHECKED and unpacked > self.ratio * packed:
             what = f"unpacks to more than {self.ratio:g} times its size ({unpacked:.0f} bytes so far)"
-            raise InputError(f"{name}: {what}", hint=f"BATCHCAST_MAX_RATIO={10 * self.ratio:g} {_TRUST}")
+            raise _above(name, what, "RATIO", 10 * self.ratio)
 
     def lines(self, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
         """Return the blocks of a text of lines; InputError for a line that is too long, or for too many lines."""
@@ -67,8 +66,8 @@ class Ceilings(NamedTuple):
             first, last = block.find(b"\n"), block.rfind(b"\n")
             longest = max(begun + (first if first >= 0 else len(block)), len(block) - last - 1)
             if longest > self.line:
-                hint = f"BATCHCAST_MAX_LINE={10 * self.line:.0f} {_TRUST}"
-                raise input_error(name, f"a line of more than {self.line:.0f} bytes", line=records + 1, hint=hint)
+                what = f"a line of more than {self.line:.0f} bytes"
+                raise _above(f"{name}:{records + 1}", what, "LINE", 10 * self.line)
             begun = len(block) - last - 1 if last >= 0 else begun + len(block)
             records += block.count(b"\n")
             self.check_records(name, records)
@@ -77,14 +76,16 @@ class Ceilings(NamedTuple):
     def check_records(self, name: str, records: float) -> None:
         """Raise InputError if a file has more records than allowed."""
         if records > self.records:
-            hint = f"BATCHCAST_MAX_RECORDS={10 * self.records:.0f} {_TRUST}"
-            raise InputError(f"{name}: more than {self.records:.0f} records", hint=hint)
+            raise _above(name, f"more than {self.records:.0f} records", "RECORDS", 10 * self.records)
 
 
-_TRUST = "if you trust this file"
+def _above(place: str, what: str, limit: str, higher: float) -> InputError:
+    """Return the error of a file that exceeds a limit; the hint proposes a higher limit."""
+    return InputError(f"{place}: {what}", hint=f"BATCHCAST_MAX_{limit}={higher:.0f} if you trust this file")
 
 
 def _of_environment(name: str, default: float) -> float:
+    """Return the limit that the environment variable of this name sets, else the default."""
     variable = f"BATCHCAST_MAX_{name.upper()}"
     word = os.environ.get(variable, "").strip().upper()
     if not word:

@@ -112,11 +112,9 @@ class Client:
         float
         """
         with self._failing_open():
-            if attempt > 1:
-                return written_s
-            asked = {"name": name, "ntasks": procs, "partition": partition, "time": max(int(written_s / 60), 1)}
-            advised = _number(self.ask("hint", asked), "limit_s")
-            return written_s if advised is None else min(advised, written_s)
+            if attempt <= 1:
+                asked = {"name": name, "ntasks": procs, "partition": partition, "time": max(int(written_s / 60), 1)}
+                return min(_number(self.ask("hint", asked), "limit_s") or written_s, written_s)
         return written_s
 
     def memory_mib(
@@ -147,8 +145,7 @@ class Client:
             if attempt > 1:
                 return written_mib if held_mib is None else min(1.5 ** (attempt - 1) * held_mib, written_mib)
             asked = {"name": name, "ntasks": procs, "partition": partition, "mem": f"{max(int(written_mib), 1)}M"}
-            advised = _number(self.ask("hint", asked), "memory_kib")
-            return written_mib if advised is None else min(advised / 1024.0, written_mib)
+            return min((_number(self.ask("hint", asked), "memory_kib") or math.inf) / 1024.0, written_mib)
         return written_mib
 
     def starts(self, choices: Sequence[int | Mapping[str, object]], user: str = "") -> list[Start | None]:
@@ -263,11 +260,9 @@ class Client:
         Unlike all other methods, this method raises OSError or ValueError if there is no answer.
         """
         place = urlsplit(self.address)
-        if place.scheme in ("http", ""):
-            connection = self._opened(place.hostname or "", place.port or 80, until)
-        else:
+        if place.scheme not in ("http", ""):
             raise ValueError(f"{place.scheme} is not known (accepted: a socket's path, http://HOST:PORT)")
-        with connection:
+        with self._opened(place.hostname or "", place.port or 80, until) as connection:
             token = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
             host = f"Host: {place.netloc or 'localhost'}\r\n"
             head = f"GET {target} HTTP/1.0\r\n{host}{token}{header}Connection: close\r\n\r\n"

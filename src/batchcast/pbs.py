@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,7 @@ class Pbs:
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
         """Return the jobs among `ids` that are still in the server's history."""
-        whole = self.history(since, math.inf)
-        return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
+        return _only(self.history(since, math.inf), lambda s: s.job_id in ids)
 
     def reservations(self) -> list[dict[str, Any]]:
         """Return an empty list, because reservations are not read from PBS."""
@@ -76,20 +75,17 @@ class Pbs:
 
     def jobs_of(self, user: str) -> Snapshot:
         """Return a user's jobs; batchcast uses this method if it has no store."""
-        whole = self.snapshot()
-        return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
+        return _only(self.snapshot(), lambda s: s.asked["user_id"] == user)
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
         """Return the jobs of one user that ended in the time span; memory use is always included."""
-        whole = self.history(since, until)
-        return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
+        return _only(self.history(since, until), lambda s: s.asked["user_id"] == user)
 
     def history(self, since: float, until: float) -> Snapshot:
         """Return the jobs in the server's history that ended in the time span. Older jobs are not in the history;
         `read_trace` reads them from PBS accounting logs.
         """
-        whole = self.snapshot()
-        return whole._replace(jobs=tuple(s for s in whole.jobs if since <= s.end_time < until))
+        return _only(self.snapshot(), lambda s: since <= s.end_time < until)
 
     def site(self) -> Site:
         """Return facts about the server: name, version, how long ended jobs stay visible, and queues with their
@@ -151,6 +147,11 @@ class Pbs:
                 self.json_fails = True
         answer = self.transport.ask((*(JOBS_OF_KIN if self.as_text else JOBS_AS_TEXT), *ids))
         return answer.asked_at, parse_qstat(answer.text)
+
+
+def _only(snapshot: Snapshot, is_chosen: Callable[[Sighting], bool]) -> Snapshot:
+    """Return the snapshot with only the chosen jobs."""
+    return snapshot._replace(jobs=tuple(filter(is_chosen, snapshot.jobs)))
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:

@@ -193,6 +193,7 @@ def axes(ax: Any = None) -> Any:
 
 
 def _with_legend(ax: Any, each: Mapping[str, Any]) -> Any:
+    """Return the Axes, with a legend if there is something to name."""
     if each:
         ax.legend()
     return ax

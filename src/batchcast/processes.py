@@ -124,6 +124,7 @@ def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
 
 
 def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connection) -> None:
+    """Run the tasks whose numbers arrive on the pipe, and send back the results, until the parent ends."""
     parents.close()  # otherwise this process would not notice the end of its parent
     signal.set_wakeup_fd(-1)  # the parent handles its own signals
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -142,6 +143,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
 
 
 def _answer(task: Callable[[], Any]) -> Any:
+    """Return the result of a task, or its exception."""
     try:
         return task()
     except BatchcastError as error:
@@ -152,6 +154,7 @@ def _answer(task: Callable[[], Any]) -> Any:
 
 
 def _received(here: Connection) -> Any:
+    """Return the next result of a worker, or an error if the worker has ended."""
     try:
         return here.recv()
     except EOFError:

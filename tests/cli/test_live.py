@@ -164,13 +164,13 @@ def test_an_array_is_asked_by_its_id_and_shown_on_one_line(stores: dict[bool, st
 
 
 def test_tasks_of_an_irregular_array_leave_room_for_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    from batchcast.cli.users.start import _print
+    from batchcast.cli.users.start_text import print_waiting
 
     one = {"partition": "main", "likely_wait_s": 60.0, "likely_start_s": 160.0, "by_90_wait_s": 90.0,
            "by_90_start_s": 190.0, "waited_s": 10.0, "slurm_start_s": float("nan"), "reason_in_words": "why",
            "method": "recent_wait", "basis": "b", "track_record_forecasts": 0, "track_record_overdue": 0,
            "track_record_coverage_90": None, "counts_from": "submission"}  # fmt: skip
-    _print([{**one, "job_id": f"108_{k}"} for k in range(1, 400) if k % 3 and k % 7], 100.0, False)
+    print_waiting([{**one, "job_id": f"108_{k}"} for k in range(1, 400) if k % 3 and k % 7], 100.0, False)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[:2])) < 90
     assert lines[1].startswith("108_[1-2,")

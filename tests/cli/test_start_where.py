@@ -16,8 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
-from batchcast.cli.users.start import _print
-from batchcast.cli.users.start_text import coverage_of_similar, sentence
+from batchcast.cli.users.start_text import coverage_of_similar, print_waiting, sentence
 from batchcast.formats.slurm.sbatch import gpus, parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times
@@ -297,7 +296,7 @@ def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys:
         {**known, "job_id": f"7_{k}", "likely_start_s": at, "by_90_start_s": at + 35000.0} for k, at in starts.items()
     ]
     held = {**told[2], "job_id": "7_300", "reason_in_words": "its array runs at most so many tasks at once"}
-    _print([*told, held, {**told[1], "job_id": "8"}], now, False)
+    print_waiting([*told, held, {**told[1], "job_id": "8"}], now, False)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["7_[1-299]", "7_300", "8"]
     assert re.search(r"\d\d:\d\d:\d\d to \d\d:\d\d:\d\d .*jobs are ahead", lines[1])

@@ -20,8 +20,6 @@ from .output import document, emit
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-STATUS = ("completed", "failed", "cancelled", "timeout", "unknown")
-
 OF_A_POLICY = (
     "order",
     "backfill",
@@ -36,6 +34,7 @@ OF_A_POLICY = (
     "correct",
     "event_order",
 )
+"""The settings of a policy in the document of a simulation, in this order."""
 
 
 def specs(kind: str) -> Candidates:
@@ -55,31 +54,22 @@ def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     return _spec(incomplete, names, lambda _: [*OF_A_POLICY, "kill", "predictor"])
 
 
-def words(accepted: Iterable[str]) -> Candidates:
-    """Complete a comma-separated list of fixed words."""
-
-    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        before, last = _last_of_list(incomplete)
-        return [CompletionItem(before + word) for word in accepted if word.startswith(last)]
-
-    return complete
+def statuses(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a comma-separated list of the statuses with which jobs end."""
+    return _last_of_list(incomplete, ("completed", "failed", "cancelled", "timeout", "unknown"))
 
 
-def words_or_file(accepted: Iterable[str]) -> Candidates:
-    """Complete fixed words, or else a file name."""
-
-    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        fitting = [CompletionItem(word) for word in accepted if word.startswith(incomplete)]
-        return fitting or [CompletionItem(incomplete, type="file")]
-
-    return complete
+def column_maps(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a built-in column map, or else a file name."""
+    fitting = [CompletionItem(name) for name in ("nrel", "graham") if name.startswith(incomplete)]
+    return fitting or [CompletionItem(incomplete, type="file")]
 
 
 def clean_rules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a comma-separated list of cleaning rules."""
     from ..trace.clean import RULES
 
-    return words(RULES)(_, __, incomplete)
+    return _last_of_list(incomplete, RULES)
 
 
 def _spec(incomplete: str, names: Sequence[str], keys: Callable[[str], Iterable[str]]) -> list[CompletionItem]:
@@ -90,13 +80,13 @@ def _spec(incomplete: str, names: Sequence[str], keys: Callable[[str], Iterable[
         fitting = [CompletionItem(f"{before}{key}=") for key in keys(spec[1]) if key.startswith(spec[3])]
         if fitting or not spec[2]:
             return fitting
-    before, last = _last_of_list(incomplete)
-    return [CompletionItem(before + name) for name in names if name.startswith(last)]
+    return _last_of_list(incomplete, names)
 
 
-def _last_of_list(incomplete: str) -> tuple[str, str]:
+def _last_of_list(incomplete: str, accepted: Iterable[str]) -> list[CompletionItem]:
+    """Complete the last word of a comma-separated list by the accepted words."""
     before, comma, last = incomplete.rpartition(",")
-    return before + comma, last
+    return [CompletionItem(before + comma + word) for word in accepted if word.startswith(last)]
 
 
 def _parameters(kind: str, name: str) -> list[str]:

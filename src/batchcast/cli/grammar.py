@@ -60,8 +60,9 @@ class Verb(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its
-        document.
+        """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`.
+
+        If the command line has `--json`, an error also prints an empty document with the message as a warning.
         """
         ours = args[: args.index("--")] if "--" in args else args
         as_json = "--json" in ours and any(each.name == "as_json" for each in self.params)
@@ -144,13 +145,14 @@ def verb(name: str | None = None, *, json: str = JSON, **named: Any) -> Callable
 
 
 def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError) -> None:
+    """Print an empty document with the error as a warning, unless the verb has printed its document."""
     if not is_emitted(ctx):
         said = in_our_words(error) if isinstance(error, click.UsageError) else str(error)
         emit(document(_verb_of(ctx), {}, {}, [said], []))
 
 
 def in_our_words(error: click.ClickException) -> str:
-    """A usage error of click, worded like every other message of batchcast: what is wrong, then the next step.
+    """Return the message of click's usage error in the form of batchcast's messages: what is wrong, then the next step.
 
     >>> print(in_our_words(click.NoSuchOption("--polcy", possibilities=["--policy", "--loop"])))
     no option --polcy
@@ -172,15 +174,23 @@ def in_our_words(error: click.ClickException) -> str:
 
 
 def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
-    """The click option that a form declares: `-o, --output FILE` takes a value, `--by user|queue` one of these words in
-    lower case, and `--details` is a switch.
+    """Return the click option that a form declares.
+
+    `-o, --output TEXT` takes a value, and `--machine FILE` a path. `--user NAMES...` may be repeated; its help shows
+    NAMES. `--by user|queue` accepts only these lower-case words. `--risk TEXT [5%]` has the default 5%. `--details` is
+    a switch.
 
     `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
     """
     flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
-    value = form.partition(flags[-1])[2].lstrip()
+    value, _, default = form.partition(flags[-1])[2].lstrip().partition(" [")
+    named |= {"default": default.removesuffix("]")} if default else {}
     kind: dict[str, Any] = {"metavar": value} if value else {} if "type" in named else {"is_flag": True}
-    if "|" in value and value.islower():
+    if value.endswith("..."):
+        kind = {"metavar": value.removesuffix("..."), "multiple": True}
+    elif value == "FILE":
+        kind["type"] = click.Path()
+    elif "|" in value and value.islower():
         kind = {"type": click.Choice(value.split("|"))}
     shows = {"show_default": True} if named.get("default") is not None else {}
     return click.option(*flags, *filter(None, [name]), help=help, **{**kind, **shows, **named})
@@ -198,7 +208,7 @@ def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
 
 
 def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
-    """A callback that reads an option's text (a time or a share) and reports what is wrong with it."""
+    """Return a click callback that converts an option's text by `read`, and turns its error into an error of click."""
 
     def callback(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -215,7 +225,7 @@ def risk_option(jobs: str) -> Callable[..., Any]:
     """The option `--risk` of verbs that suggest time limits or memory requests; `jobs` names the jobs in its help
     text."""
     help = f"Accepted share of {jobs} that exceed the suggestion."
-    return option("--risk TEXT", help, default="5%", callback=parsed(parse_share))
+    return option("--risk TEXT [5%]", help, callback=parsed(parse_share))
 
 
 def output_option(help: str, name: str = "output", metavar: str = "OUT", **named: Any) -> Callable[..., Any]:
@@ -241,6 +251,12 @@ def page_option(help: str) -> Callable[..., Any]:
 def _verb_of(ctx: click.Context) -> str:
     """Return the verb's name as its JSON documents give it: `token create`, not `batchcast site token create`."""
     return " ".join(word for word in ctx.command_path.split()[1:] if word != "site") or str(ctx.command.name)
+
+
+def typed_options(ctx: click.Context) -> dict[str, str]:
+    """Return the long name of each option that the command line has, by the parameter's name."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {str(p.name): _long(p) for p in ctx.command.params if ctx.get_parameter_source(str(p.name)) is typed}
 
 
 def _long(parameter: click.Parameter) -> str:

@@ -49,6 +49,7 @@ def _end_if_interrupted(ignored: sys.UnraisableHookArgs) -> None:
 
 
 def _watch(pipe: int) -> None:
+    """End the process `GRACE_S` seconds after SIGINT; `pipe` receives the number of each signal."""
     while number := os.read(pipe, 1):
         if number[0] == signal.SIGINT:
             time.sleep(GRACE_S)
@@ -100,7 +101,6 @@ def stop_on_signals() -> Callable[[float], bool]:
     After SIGINT the process has `GRACE_S` seconds to end, like any other command; after SIGTERM it has unlimited time.
     """
     import select
-    import signal
     import socket
 
     ours, theirs = socket.socketpair()

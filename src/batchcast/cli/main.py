@@ -20,7 +20,7 @@ import click
 
 from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import Verbs, full_help, in_our_words, option
+from .grammar import full_help, in_our_words, option
 from .interrupt import end, end_on_interrupt
 from .output import echo, speak_any_encoding
 
@@ -104,16 +104,10 @@ VERBS: dict[str, str] = {
     "site": "Manage the store: delete old history, issue tokens, export the history as a log.",
     "completion": "Print the completion script for bash, zsh or fish.",
 }
-OF_THE_SITE: dict[str, str] = {
-    "purge": "Delete old jobs and their predictions; by default only show what would be deleted.",
-    "token": "Create, list and revoke bearer tokens for scripts that use the HTTP service.",
-    "export": "Write the stored job history as a log.",
-}
-"""The verbs of `batchcast site`."""
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
     "users": "start submit walltime report accuracy mcp",
-    "site": "collect collect:serve plan setup:doctor setup:install store:token store:purge store:export",
+    "site": "collect collect:serve plan setup:doctor setup:install store:site",
     "logs": "convert convert:anonymize synth",
 }
 """Folder beside this file that holds each verb: its module, or MODULE:VERB. Verbs not listed here lie in this
@@ -143,28 +137,12 @@ FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "
 def _room(verb: str) -> str:
     """Return the folder (room) of a verb's module; empty if the module lies in this folder or in another package."""
     if verb in VERBS:
-        return verb if verb == "site" else PLACES[verb][0] if verb in PLACES else ""
+        return PLACES[verb][0] if verb in PLACES else ""
     return "papers" if commands()[verb].module.startswith(f"{OURS}.papers.") else ""
 
 
-class Site(Verbs):
-    """The verbs of `batchcast site`, imported only when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the verbs."""
-        return list(OF_THE_SITE)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb's module and return its command."""
-        return _load(cmd_name) if cmd_name in OF_THE_SITE else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one line per verb, without importing any verb."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(OF_THE_SITE.items()))
-
-
 def _load(verb: str) -> click.Command:
+    """Import the module of one of batchcast's own verbs, and return the verb's command."""
     room, module, name = PLACES.get(verb, ("", verb, "command"))
     command: click.Command = getattr(import_module(".".join(filter(None, (__package__, room, module)))), name)
     return command
@@ -191,14 +169,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the verb's module and return its command."""
-        if cmd_name in ("site", "help"):
-            return site if cmd_name == "site" else help_command
+        if cmd_name == "help":
+            return help_command
         if cmd_name in VERBS:
             return _load(cmd_name)
-        if cmd_name not in commands():
-            return None
-        command: click.Command = commands()[cmd_name].load()
-        return command
+        return commands()[cmd_name].load() if cmd_name in commands() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete verbs and options at the cursor, without importing any verb."""
@@ -210,26 +185,27 @@ class LazyGroup(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line for each verb that people need first, without importing any verb."""
+        """Write one line for each verb that people need first, without importing any verb."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, VERBS[name]) for name in FIRST])
         formatter.write_paragraph()
         formatter.write_text("More: batchcast help")
 
     def format_all_commands(self, formatter: click.HelpFormatter) -> None:
-        """One line for each verb under the title of its room, without importing any verb."""
+        """Write one line for each verb under the title of its room, without importing any of batchcast's verbs."""
         said = {**VERBS, **{name: summary(point) for name, point in commands().items()}}
         for room, title in TITLES.items():
             with formatter.section(title):
                 formatter.write_dl([(name, words) for name, words in said.items() if _room(name) == room])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command as click does; for an unknown verb the message names the nearest verbs."""
+        """Find the command as click does. If the verb is unknown, the error names the nearest verbs."""
         is_verb = args and not args[0].startswith("-") and args[0] not in VERBS and args[0] != "help"
         if is_verb and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
-            near = [f"site {args[0]}"] if args[0] in OF_THE_SITE else get_close_matches(args[0], verbs, n=2)
+            site: Any = _load("site")
+            near = [f"site {args[0]}"] if args[0] in site.commands else get_close_matches(args[0], verbs, n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"accepted: {', '.join(verbs)}"
             raise click.UsageError(f"no command {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)
@@ -269,8 +245,6 @@ def help_command(ctx: click.Context, words: tuple[str, ...], with_rare: bool) ->
         parent, command = click.Context(found, info_name=word, parent=parent), found
     echo(full_help(command, parent) if with_rare else command.get_help(parent))
 
-
-site = Site("site", help="Manage the store: delete old history, issue tokens, export the history as a log.")
 
 COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",

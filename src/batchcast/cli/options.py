@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..document import in_number
+from ..document import document, in_number
 from ..errors import NoAnswer, UsageError
 from ..formats import FORMATS
-from .completion import STATUS, clean_rules, words, words_or_file
+from .completion import clean_rules, column_maps, statuses
 from .grammar import adds, option
-from .output import note, wants_json
+from .output import emit, note, wants_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,60 +36,58 @@ class Log(NamedTuple):
         """The rule for a job's processors: `req` or `alloc`."""
         return str(self.settings["procs"])
 
+    @property
+    def learned(self) -> list[str]:
+        """The sentences about a machine that was learned from this log."""
+        return [line for line in self.warnings if line.startswith("learned: ")]
+
+    def emit(
+        self,
+        verb: str,
+        settings: Mapping[str, Any],
+        rows: Sequence[Mapping[str, Any]],
+        notes: Iterable[str] = (),
+        **about: Any,
+    ) -> None:
+        """Print the JSON document of a verb; the log's own settings, warnings and description come first."""
+        whole = describe_log(self.trace) | about
+        emit(document(verb, whole, {**self.settings, **settings}, [*self.warnings, *notes], rows))
+
 
 log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG...", nargs=-1, required=True),
     option("--from DATE", "Keep jobs submitted at or after this date.", "since"),
     option("--to DATE", "Keep jobs submitted before this date.", "until"),
-    option(
-        "--status WORDS", "Keep jobs that ended as: completed, failed, ...", multiple=True, shell_complete=words(STATUS)
-    ),
-    option("--partition NAMES", "Keep jobs of these partitions (`unknown`: without one).", multiple=True),
-    option("--queue NAMES", "Keep jobs of these queues.", multiple=True),
-    option("--user NAMES", "Keep jobs of these users.", multiple=True),
-    option("--cluster NAMES", "Keep jobs of these clusters.", multiple=True),
+    option("--status WORDS...", "Keep jobs that ended as: completed, failed, ...", shell_complete=statuses),
+    option("--partition NAMES...", "Keep jobs of these partitions (`unknown`: without one)."),
+    option("--queue NAMES...", "Keep jobs of these queues."),
+    option("--user NAMES...", "Keep jobs of these users."),
+    option("--cluster NAMES...", "Keep jobs of these clusters."),
     option("--first N", "Keep the first N of the selected jobs.", type=click.IntRange(min=1)),
-    option(
-        "--clean RULES", "Remove suspect jobs by rules that `info` lists.", multiple=True, shell_complete=clean_rules
-    ),
+    option("--clean RULES...", "Remove suspect jobs by rules that `info` lists.", shell_complete=clean_rules),
     option("--timezone ZONE", "Time zone of LOG: Europe/Stockholm, +01:00, ..."),
     option("--procs alloc|req", "Size of a job: allocated or requested processors."),
     option("--procs-total N|peak", "Processors of the machine; peak: the most in use."),
     option("--format FORMAT", "{}.".format(", ".join(FORMATS)), type=click.Choice(FORMATS)),
-    option(
-        "--map FILE.toml|NAME",
-        "Column map of a CSV: nrel, graham, or a file.",
-        shell_complete=words_or_file(("nrel", "graham")),
-    ),
+    option("--map FILE.toml|NAME", "Column map of a CSV: nrel, graham, or a file.", shell_complete=column_maps),
     option("--strict", "Stop at the first unreadable line."),
     option("--keep-repeats", "Keep repeated records of the same job."),
     option("--private/--named", "Hide or show user names. Default: site's setting.", default=None),
 )
 """One LOG or several, and the options that read, clean and select; `take_log` uses their values."""
-predictor_options = adds(
-    option("--known-at-submit NAMES", "Further columns of LOG known at submission.", multiple=True)
-)
+predictor_options = option("--known-at-submit NAMES...", "Further columns of LOG known at submission.")
 """Columns that predictors may use beyond batchcast's own; `take_log` reads the option."""
 score_options = adds(
     option("--score-from DATE", "Score jobs from this date; learn from all jobs."),
     option("--score-to DATE", "Score jobs before this date; learn from all jobs."),
-    option(
-        "--score-status WORDS",
-        "Score jobs that ended as: completed, failed, ...",
-        multiple=True,
-        shell_complete=words(STATUS),
-    ),
+    option("--score-status WORDS...", "Score jobs that ended as: completed, failed, ...", shell_complete=statuses),
 )
 """Options that select the jobs to score; `take_score` uses their values."""
 
 
 replicate_options = adds(
     option(
-        "--replicates N",
-        "Also simulate N logs resampled by weeks.",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=False,
+        "--replicates N [0]", "Also simulate N logs resampled by weeks.", type=click.IntRange(0), show_default=False
     ),
     option("--seed", "Random seed of intervals and replicates.", type=int, default=0),
 )
@@ -111,20 +110,18 @@ def workers_for(wanted: int | None, jobs: int) -> int:
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
-def take_log(given: dict[str, Any]) -> Log:
-    """Open the log that the options describe (by `trace.read.Opening`); removes its keys from `given`.
+def take_log(given: Mapping[str, Any]) -> Log:
+    """Open the log that the options describe (by `trace.read.Opening`).
 
     Dropped records and notes are printed on stderr, unless the verb prints a JSON document, which contains them.
     """
     from dataclasses import replace
 
-    options = {key: given.pop(key) for key in _LOG_KEYS}
     if "known_at_submit" in given:
         find_modules_here()
-        options["known_at_submit"] = given.pop("known_at_submit")
-    opening = opening_of(options)
-    trace = opening.open(options["log"])
-    private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
+    opening = opening_of(given)
+    trace = opening.open(given["log"])
+    private, why = _are_users_private() if given["private"] is None else (bool(given["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
@@ -132,10 +129,10 @@ def take_log(given: dict[str, Any]) -> Log:
     info = trace.info
     settings = settings_of(opening) | {"timezone": info.timezone, "timezone_source": info.timezone_source}
     settings |= {"machine_procs": info.max_procs, "machine_procs_source": info.max_procs_source}
-    settings |= {"format": info.format, "map": info.header.get("map"), "strict": options["strict"]}
-    settings["private"] = info.private
-    vouched = opening.known_at_submit
-    return Log(trace, settings | ({"known_at_submit": vouched} if vouched else {}), warnings)
+    settings |= {"format": info.format, "map": info.header.get("map"), "strict": given["strict"]}
+    settings |= {"private": info.private}
+    settings |= {"known_at_submit": opening.known_at_submit} if opening.known_at_submit else {}
+    return Log(trace, settings, warnings)
 
 
 def opening_of(options: Mapping[str, Any]) -> Opening:
@@ -175,26 +172,32 @@ def settings_of(opening: Opening) -> dict[str, Any]:
 
 def find_modules_here() -> None:
     """Make MODULE:CLASS and MODULE:FUNCTION importable from the current folder, which a console script's path lacks."""
-    import os
-    import sys
-
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
-def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
+SCORE_KEYS = ("score_from", "score_to", "score_status")
+"""Parameters of the `score_options`."""
+
+
+def take_score(given: Mapping[str, Any], log: Log) -> np.ndarray:
     """Return which jobs are scored, as booleans (n,), and add the options to the log's settings; NoAnswer if no job is
     scored.
     """
     from ..trace.select import Selection, selection_mask
 
-    since, until, status = (given.pop(key) for key in ("score_from", "score_to", "score_status"))
+    since, until, status = (given[key] for key in SCORE_KEYS)
     words = split_words(status)
     log.settings.update(score_from=since, score_to=until, score_status=words or None)
     mask = selection_mask(log.trace, Selection(since, until, words))
     if not mask.any():
         raise NoAnswer("no job is left to score", hint="a wider --score-from, --score-to, --score-status")
     return mask
+
+
+def take_chosen(given: Mapping[str, Any], log: Log) -> np.ndarray | None:
+    """Return the same as `take_score`, or None if the user did not choose which jobs are scored."""
+    return take_score(given, log) if any(given[key] for key in SCORE_KEYS) else None
 
 
 def describe_log(trace: Trace) -> dict[str, Any]:
@@ -213,13 +216,8 @@ def split_words(values: Sequence[str]) -> list[str]:
     return [word.strip() for value in values for word in value.split(",") if word.strip()]
 
 
-_LOG_KEYS = (
-    "log", "since", "until", "status", "partition", "queue", "user", "cluster", "first", "clean", "timezone", "procs",
-    "procs_total", "format", "map", "strict", "keep_repeats", "private",
-)  # fmt: skip
-
-
 def _total(text: str | None) -> float | str | None:
+    """Return the value of `--procs-total`: a number of processors, `peak` or None."""
     if text is None or text == "peak":
         return text
     try:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..document import document, dumps, in_number, plain
+from ..errors import UsageError
+from ..units import span
 
 if TYPE_CHECKING:
     from ..report.blocks import Block
@@ -34,10 +36,9 @@ def emit(doc: Mapping[str, Any]) -> None:
     if context := click.get_current_context(silent=True):
         context.meta[EMITTED] = True
     text = dumps(doc)
-    if not _is_unicode(sys.stdout):
-        text = "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
-    click.echo("".join(json.dumps(each)[1:-1] if ord(each) in _HIDDEN else each for each in text)
-               if any(ord(each) in _HIDDEN for each in set(text)) else text)  # fmt: skip
+    is_ascii_only = not _is_unicode(sys.stdout)
+    escaped = {each for each in set(text) if ord(each) in _HIDDEN or (is_ascii_only and not each.isascii())}
+    click.echo(text.translate({ord(each): json.dumps(each)[1:-1] for each in escaped}))
 
 
 def is_emitted(context: click.Context) -> bool:
@@ -95,6 +96,7 @@ def _likeness(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _is_unicode(stream: Any) -> bool:
+    """Return whether a stream's encoding has every character."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
@@ -106,6 +108,7 @@ def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
+    """Return a value as text without separators; unknown values are empty."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and abs(value) > 1 and value not in (float("inf"), float("-inf")):
@@ -145,6 +148,13 @@ def show_tables(
         out.print(f"Next: {next_step}", markup=False, soft_wrap=True)
     if has_more and not details:
         out.print("--details for everything else.", markup=False, soft_wrap=True)
+
+
+def show_blocks(*blocks: Block, stderr: bool = False) -> None:
+    """Print tables and sentences of a report, without the columns that are marked `more`."""
+    from ..report.terminal import show
+
+    show(console(stderr), blocks)
 
 
 LONGEST_NAME = 30
@@ -222,8 +232,6 @@ def note(*lines: str) -> None:
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:
     """Raise UsageError if `-o -` and `--json` would both write to stdout."""
     if out == "-" and as_json:
-        from ..errors import UsageError
-
         raise UsageError("-o - and --json both write on stdout", hint="-o FILE with --json, or -o - alone")
 
 
@@ -276,13 +284,8 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
+    with Progress(*columns, TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -294,11 +297,10 @@ def show_new_job(
     has the rows' key and the column's heading."""
     from ..predict.protocol import named
     from ..report.blocks import Table, TableColumn
-    from ..trace.select import describe_log
-    from ..units import span
 
     if as_json:
-        return emit(document(f"{verb}-new", describe_log(log.trace), {**log.settings, **settings}, log.warnings, rows))
+        log.emit(f"{verb}-new", settings, rows)
+        return
     key, heading = predicted
     columns = [
         TableColumn("predictor", "predictor"), TableColumn(key, heading, "seconds"),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
-from .grammar import option
+from .grammar import option, typed_options
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
-from .output import console, document, emit, note, progress, say
+from .output import document, emit, note, progress, say, show_blocks
 
 if TYPE_CHECKING:
     from ..table import Trace
@@ -39,14 +39,11 @@ class Pieces:
         logs = self.given["log"]
         yield from self.opening.pieces(logs[0]) if len(logs) == 1 else [self.opening.open(logs)]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the settings for a JSON document, which describe the selection of jobs."""
-        return settings_of(self.opening)
-
 
 READING = {"log", "since", "until", "status", "partition", "queue", "user", "cluster", "clean", "procs", "procs_total",
-           "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
+           "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictor",
+           "predictors"}  # fmt: skip
+"""Parameters of the options that go with `--in-periods`."""
 
 
 in_periods_option = option(
@@ -68,15 +65,10 @@ def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
 
 def refuse_others(accepted: Collection[str]) -> None:
     """Raise UsageError, naming the option, for an option on the command line that needs the whole log at once."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        if name in READING or name in accepted:
-            continue
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            option = next((each for each in parameter.opts if each.startswith("--")), name)
-            raise UsageError(f"--in-periods cannot be combined with {option}, which needs the whole log at once",
-                             hint=f"without {option}, or without --in-periods")  # fmt: skip
+    for name, flag in typed_options(click.get_current_context()).items():
+        if name not in READING and name not in accepted:
+            raise UsageError(f"--in-periods cannot be combined with {flag}, which needs the whole log at once",
+                             hint=f"without {flag}, or without --in-periods")  # fmt: skip
 
 
 def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:
@@ -156,13 +148,14 @@ def _print(
 ) -> None:
     """Print the measures that can be summed over periods; results per job are in OUT."""
     from ..report.tables import totals_table
-    from ..report.terminal import show
 
     out, as_json = str(periods.given["in_periods"]), periods.given["as_json"]
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
     if as_json:
         about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}
-        return emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
+        return emit(
+            document(verb, about, {**settings_of(periods.opening), **chosen, "in_periods": out}, warnings, list(rows))
+        )
     note(*warnings)
-    show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
+    show_blocks(totals_table(rows, len(folder), len(folder.parts), folder.info.source))
     say(f"results of each job: {out} (Parquet)")

@@ -8,8 +8,7 @@ Slurm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -18,14 +17,16 @@ from ..errors import UsageError
 from ..units import parse_duration, parse_share
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
-from .grammar import adds, option, parsed
-from .options import Log, find_modules_here
+from .grammar import adds, option, parsed, typed_options
+from .options import SCORE_KEYS, Log, find_modules_here
+from .output import log_as_typed
 
 LEARNED = "learned"
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..evaluation.validity import Validity
     from ..machines.machine import Machine
     from ..simulation import Policy
     from ..simulation.on_nodes import Ordering
@@ -110,12 +111,12 @@ def plan_options(
     )  # fmt: skip
 
 
-def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
-    """Return the queue order in Slurm's simulation that the options describe; removes its keys from `given`.
+def take_order(given: Mapping[str, Any], slurm: bool) -> Ordering | None:
+    """Return the queue order in Slurm's simulation that the options describe.
 
     Raises UsageError if a word is unknown, or if an option has no effect.
     """
-    words, within, age = (given.pop(name) for name in ("order", "within", "age"))
+    words, within, age = (given[name] for name in ("order", "within", "age"))
     if slurm and words is not None:
         from ..simulation.on_nodes import Ordering  # sixty kernels
 
@@ -129,8 +130,8 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     return None
 
 
-def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
-    """Return the plan that the options describe, and the settings for the document; removes its keys from `given`.
+def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+    """Return the plan that the options describe, and the settings for the document.
 
     Raises UsageError for a word that is not accepted, before any simulation.
     """
@@ -138,30 +139,21 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
     from ..simulation.policies import changed, policy_of, split_policies
 
     find_modules_here()
-    words = {"kill": "no"} if given.pop("no_kill") else {}
-    asked = given.pop("predictors")
-    specs = [] if asked is None else split_specs(asked)
-    if asked is not None and not specs:
+    words = {"kill": "no"} if given["no_kill"] else {}
+    specs = [] if given["predictors"] is None else split_specs(given["predictors"])
+    if given["predictors"] is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
-    policies: dict[str, Policy | OwnPolicy] = {}
-    with _said_of_policy():
-        for text in split_policies(given.pop("policies")):
-            policies[text] = changed(policy_of(text), words)
-    plan = Plan(specs, policies, *(given.pop(name) for name in Plan._fields[2:]))
-    if not policies:
-        raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
-    return plan, _settings(plan)
-
-
-@contextmanager
-def _said_of_policy() -> Iterator[None]:
-    """Let errors name a wrong setting of `--policy` as a part of that option, not as a separate option."""
     try:
-        yield
+        policies = {text: changed(policy_of(text), words) for text in split_policies(given["policies"])}
     except UsageError as error:
         if not error.message.startswith("--") or error.message.startswith("--policy:"):
             raise
+        # the error names a setting of a policy as an option, but the setting is a part of --policy
         raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
+    if not policies:
+        raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
+    plan = Plan(specs, policies, *(given[name] for name in Plan._fields[2:]))
+    return plan, _settings(plan)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -180,44 +172,38 @@ def _settings(plan: Plan) -> dict[str, Any]:
     return {"predictor": predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
 
 
-OF_A_POOL = {
-    "policies": "--policy", "no_kill": "--no-kill", "wide": "--wide", "partitions": "--partitions", "loop": "--loop",
-    "default_request": "--default-request", "plan_level": "--plan-level",
-}  # fmt: skip
-"""Options that only apply to a pool of processors, by their names in click."""
+OF_A_POOL = ("policies", "no_kill", "wide", "partitions", "loop", "default_request", "plan_level")
+"""Parameters of the options that only apply to a pool of processors."""
 
 
 node_options = adds(
-    option(
-        "--scheduler WORD", "policy (pool of processors) or slurm (simulated).", type=click.Choice(["policy", "slurm"])
-    ),
-    option("--machine FILE", "Simulate Slurm on this machine; `learned`: from LOG.", type=click.Path()),
+    option("--scheduler policy|slurm", "policy (pool of processors) or slurm (simulated).", metavar="WORD"),
+    option("--machine FILE", "Simulate Slurm on this machine; `learned`: from LOG."),
 )
 """Options for the scheduler and the machine; `take_nodes` uses their values."""
 
 
-def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
-    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes the keys of
-    both options from `given`.
+def take_nodes(given: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
+    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None.
 
     Raises UsageError if an option of the pool of processors is combined with nodes.
     """
-    described, scheduler = given.pop("machine"), given.pop("scheduler")
-    chosen = scheduler or ("slurm" if described else "policy")
-    if chosen != "slurm":
+    if (given["scheduler"] or ("slurm" if given["machine"] else "policy")) != "slurm":
         return "policy", None
-    context = click.get_current_context()
-    for name, long_name in OF_A_POOL.items():
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{long_name} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
-                hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
-            )
-    if described is None or described == LEARNED:
-        return "slurm", described
+    typed = typed_options(click.get_current_context())
+    if wrong := [typed[name] for name in OF_A_POOL if name in typed]:
+        raise UsageError(
+            f"{wrong[0]} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
+            hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
+        )
+    return "slurm", described_machine(given["machine"])
+
+
+def described_machine(place: str | None) -> Machine | str | None:
+    """Return the machine that the option `--machine` describes; `learned` and None are returned as they are."""
     from ..trace.machine_files import open_machine
 
-    return "slurm", open_machine(described)
+    return place if place is None or place == LEARNED else open_machine(place)
 
 
 def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:
@@ -234,5 +220,10 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     learned, trace, rest = split(log.trace, log.procs)
     log = log._replace(trace=trace, warnings=[*log.warnings, *(f"learned: {line}" for line in learned.sentences())])
     log.settings["learned"] = learned.in_short()
-    scored = any(log.settings.get(key) for key in ("score_from", "score_to", "score_status"))
-    return learned.machine, log, mask if scored else rest
+    return learned.machine, log, mask if any(log.settings.get(key) for key in SCORE_KEYS) else rest
+
+
+def next_step(validity: Validity, otherwise: str) -> str:
+    """Return the next command: describe the machine better if the simulated waits are not close, else `otherwise`."""
+    learn = f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
+    return otherwise if validity.trusted else learn

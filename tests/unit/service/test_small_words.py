@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batchcast.cli.users.start import _print
+from batchcast.cli.users.start_text import print_waiting
 from batchcast.formats.slurm.reasons import plain_reason
 from batchcast.predict.hazard.features import NAMES, reason
 from batchcast.service.log import Log
@@ -29,7 +29,7 @@ def task(number: int, likely: float, by_90: float) -> dict[str, object]:
 
 def test_a_range_over_tasks_never_runs_backwards(capsys: pytest.CaptureFixture[str]) -> None:
     """The task that likely starts first may have the latest 90 % time."""
-    _print([task(1, 3600.0, 40000.0), task(2, 7200.0, 36000.0)], NOON, slurm=False)
+    print_waiting([task(1, 3600.0, 40000.0), task(2, 7200.0, 36000.0)], NOON, slurm=False)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("80_"))
     cells = [cell.strip() for cell in line.split("  ") if cell.strip()]
     by_90 = [part.rpartition("T")[2] for part in cells[3].split(" to ")]

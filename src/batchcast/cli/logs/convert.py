@@ -7,13 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ...errors import UsageError
 from ...units import counted
 from ..grammar import formulas_option, option, output_option, verb
-from ..options import describe_log, log_options, split_words, take_log
-from ..output import console, document, emit, note, refuse_two_on_stdout, say
+from ..options import dropped_lines, log_options, settings_of, split_words, take_log
+from ..output import document, emit, note, refuse_two_on_stdout, say, show_blocks
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -50,9 +48,8 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     write_by_ending(log.trace, out, mark_formulas=mark_formulas)
     lost = not_carried(log.trace, kind)
     if as_json:
-        settings = {**log.settings, "output": out, "output_format": kind}
-        warnings, jobs = [*log.warnings, *lost], jobs_written(log.trace, kind)
-        return emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
+        settings = {"output": out, "output_format": kind}
+        return log.emit("convert", settings, [{"jobs": jobs_written(log.trace, kind)}], lost)
     note(*lost)
     say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
@@ -60,14 +57,13 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     """Convert a log in pieces; reject options that need the whole log."""
     from ...trace.parquet import write_folder
-    from ..options import dropped_lines
     from ..periods import Pieces
 
     pieces = Pieces(given)
     folder = write_folder(pieces, out)
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
     if as_json:
-        settings = {**pieces.settings, "output": out, "output_format": "folder"}
+        settings = {**settings_of(pieces.opening), "output": out, "output_format": "folder"}
         about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
@@ -82,23 +78,14 @@ KEY = "batchcast-anonymize.key"
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
 @formulas_option
-@option("--key FILE", f"Key file, created if it does not exist. Default: {KEY}.", "key_file", type=click.Path())
+@option("--key FILE", f"Key file, created if it does not exist. Default: {KEY}.", "key_file")
 @option("--key-env NAME", "Environment variable with the key, instead of a file.")
 @option("--shift-times SECONDS|random", "Move every date by this; random: by whole weeks that depend on the key.")
 @option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
-@option("--ids keep|renumber", "Keep job numbers, or number jobs from 1.", default="keep")
-@option("--keep COLUMNS", "Columns to keep readable.", multiple=True)
+@option("--ids keep|renumber [keep]", "Keep job numbers, or number jobs from 1.")
+@option("--keep COLUMNS...", "Columns to keep readable.")
 def anonymize(
-    output: str,
-    key_file: str | None,
-    key_env: str | None,
-    shift_times: str | None,
-    round_times: str | None,
-    ids: str,
-    keep: tuple[str, ...],
-    mark_formulas: bool,
-    as_json: bool,
-    **given: Any,
+    output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **given: Any
 ) -> None:
     """Replace the names in LOG by tokens: users, groups, accounts, job names, paths, queues.
 
@@ -111,17 +98,17 @@ def anonymize(
     from ...trace.anonymize import anonymize
     from ...trace.write import check_formulas, kind_of, not_carried, write_by_ending
 
-    kind, out = kind_of(output), output
-    check_formulas(out, kind, mark_formulas)
-    refuse_two_on_stdout(out, as_json)
-    _refuse_same(given["log"], out)
-    step = _step(round_times)  # check options before the key, because a wrong option must not create a key file
+    kind = kind_of(output)
+    check_formulas(output, kind, mark_formulas)
+    refuse_two_on_stdout(output, as_json)
+    _refuse_same(given["log"], output)
+    step = _step(given["round_times"])  # checked before the key: a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
-    shift = _shift(shift_times, key)
+    shift, ids = _shift(given["shift_times"], key), given["ids"]
     log = take_log(given)
-    keeps, whole = split_words(keep), kind == "swf"
+    keeps, whole = split_words(given["keep"]), kind == "swf"
     shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, whole=whole)
-    write_by_ending(shared, out, mark_formulas=mark_formulas)
+    write_by_ending(shared, output, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
     size = f"{info.max_procs:.0f} processors" if info.max_procs > 0 else "unknown"
@@ -134,17 +121,16 @@ def anonymize(
     risk = _risk(log.trace, shared, bool(step))
     notes.append(risk.pop("sentence"))
     if as_json:
-        settings = {**log.settings, "output": out, "output_format": kind}
-        settings |= {"key": f"${key_env}" if key_env else key_file or KEY, "shift_s": shift, "round_s": step}
-        settings |= {**risk, "ids": ids, "keep": keeps or None}
-        return emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
+        shown_key = f"${key_env}" if key_env else key_file or KEY
+        settings: dict[str, Any] = {"output": output, "output_format": kind, "key": shown_key}
+        settings |= {"shift_s": shift, "round_s": step, **risk, "ids": ids, "keep": keeps or None}
+        return log.emit("anonymize", settings, rows, notes)
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
 
     columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
     columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
-    table = Table(f"{counted(len(shared))} to {out} ({kind})", columns, rows)
-    show(console(stderr=out == "-"), [table])
+    table = Table(f"{counted(len(shared))} to {output} ({kind})", columns, rows)
+    show_blocks(table, stderr=output == "-")
     note(*notes)
 
 
@@ -177,6 +163,7 @@ def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
 
 
 def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
+    """Return the key of the key file or of the environment variable, and notes about a new key file."""
     from ...trace.anonymize import key_in_environment, key_of
 
     if key_file and key_env:

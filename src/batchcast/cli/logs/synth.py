@@ -12,7 +12,7 @@ import click
 from ...errors import UsageError
 from ...units import counted
 from ..grammar import option, output_option, verb
-from ..output import console, document, emit, refuse_two_on_stdout, say
+from ..output import document, emit, refuse_two_on_stdout, say, show_blocks
 
 if TYPE_CHECKING:
     from ...trace.synth import Recipe
@@ -24,23 +24,15 @@ if TYPE_CHECKING:
 @option("--procs-total P", "Processors of the machine.", "procs", type=int, default=128)
 @option("--load L", "Offered load: work divided by machine size and time span.", type=float, default=0.8)
 @option("--users N", "Maximum number of users. Default: 2 * sqrt(jobs).", type=int)
-@option(
-    "--kinds WORD",
-    "Mix interactive and batch jobs (together), or generate them separately (apart).",
-    default="together",
-)
+@option("--kinds WORD [together]", "Mix interactive and batch jobs (together), or generate them separately (apart).")
 @option("--longest TIME", "Longest time limit. Default: 2-00:00:00.")
 @option("--killed X", "Share of jobs that end at their time limit.", type=float, default=0.1)
 @option("--spread X", "Standard deviation of ln(run time) within an application.", type=float, default=0.6)
-@option("--waits WORD", "Queue waits: simulated with EASY, or none.", default="easy")
+@option("--waits WORD [easy]", "Queue waits: simulated with EASY, or none.")
 @option("--seed S", "Random seed; the same seed gives the same log.", type=click.IntRange(min=0), default=0)
 @option("--memory", "Add requested and used memory. SWF cannot mark jobs that ran out of memory.")
 @option(
-    "--compare LOG",
-    "Generate a log like LOG and print the differences; write nothing.",
-    "logs",
-    multiple=True,
-    type=click.Path(),
+    "--compare LOG...", "Generate a log like LOG and print the differences; write nothing.", "logs", type=click.Path()
 )
 def command(
     logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any
@@ -107,6 +99,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
 
 
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
+    """Generate a log like each given log, and print how their distributions differ."""
     from ...evaluation.synthetic import compare
     from ...trace.clean import clean
     from ...trace.read import read_trace
@@ -120,7 +113,6 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
     if as_json:
         return emit(document("synth", {"source": list(logs)}, settings, [], results))
     from ...report.tables import comparison_table
-    from ...report.terminal import show
 
-    show(console(), [comparison_table(real, synthetic) for real, synthetic in zip(results[::2], results[1::2])])
+    show_blocks(*(comparison_table(real, synthetic) for real, synthetic in zip(results[::2], results[1::2])))
     say(f"synthetic: seed {seed}; distance: the largest difference between the two cumulative distributions")

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from ...errors import BatchcastError, Unreachable
 from ...units import counted
 from ..completion import specs
 from ..grammar import option, verb
@@ -17,31 +19,23 @@ from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
+def _predictor_option(kind: str, what: str, default: str) -> Callable[..., Any]:
+    """Return the option of the predictors of this kind."""
+    methods = "wait" if kind == "wait" else "runtime"
+    text = f"{what}, NAME:key=value,...  [default: {default}]"
+    return option(f"--{kind}-predictor SPEC", text, kind, shell_complete=specs(methods))
+
+
 @verb(json="Print one JSON document per cycle.")
 @site_options
 @option("--once", "Run one cycle, read missing history, and stop.")
 @option("--interval TIME", "Time between cycles.  [default: 30 s]", "interval_s")
 @option("--history-days DAYS", "Days of history to read at the first start.  [default: 30]")
+@_predictor_option("runtime", "Run-time predictor", "kernel,recent_mean,last_2,calibrated")
+@_predictor_option("wait", "Wait predictor", "forecast,recent_wait,log_uniform,qbets")
+@_predictor_option("memory", "Predictor of peak memory", "kernel")
 @option(
-    "--runtime-predictor SPEC",
-    "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2,calibrated]",
-    "runtime",
-    shell_complete=specs("runtime"),
-)
-@option(
-    "--wait-predictor SPEC",
-    "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
-    "wait",
-    shell_complete=specs("wait"),
-)
-@option(
-    "--memory-predictor SPEC",
-    "Predictor of peak memory, NAME:key=value,...  [default: kernel]",
-    "memory",
-    shell_complete=specs("runtime"),
-)
-@option(
-    "--record",
+    "--record FILE",
     "Also write every query to the batch system and its answer to this file.",
     type=click.Path(dir_okay=False),
 )
@@ -53,7 +47,6 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     Reads sacct in overlapping windows, then squeue in every cycle. It changes no job unless the setting `plan` switches
     planning on. Stop it with SIGTERM or Ctrl-C; after a kill, run it again and it continues.
     """
-    from ...errors import BatchcastError, Unreachable
     from ...service.answers.model_store import make_predictors
     from ...service.batch_system import open_scheduler
     from ...service.collector.cycle import Collector, Cycle, run
@@ -63,12 +56,10 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     from ...store.database import Store, single_writer
 
     settings = load(flags)
-    shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
-             "runtime": settings["runtime"], "wait": settings["wait"],
-             "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
-    specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
+    predictors = {name: settings[name] for name in ("runtime", "wait", "memory", "limits")}
+    shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"], **predictors}
     # wrong settings are reported before the first cycle
-    make_predictors(*specs, machine=machine_at(settings["machine"]))
+    make_predictors(**predictors, machine=machine_at(settings["machine"]))
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
@@ -77,12 +68,10 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     log = Log(say, settings["log_format"], dated="JOURNAL_STREAM" not in os.environ)
 
     def report(cycle: Cycle) -> None:
-        if cycle.step.rebuilt:
-            log("rebuilt", f"batchcast collect: {cycle.step.rebuilt}", level="warning")
-        for notice in cycle.notices:
-            log("notice", f"batchcast collect: {notice}", level="warning")
-        for problem in cycle.problems:
-            log("problem", f"batchcast collect: {problem}", level="warning")
+        rebuilt = [cycle.step.rebuilt] if cycle.step.rebuilt else []
+        for kind, texts in (("rebuilt", rebuilt), ("notice", cycle.notices), ("problem", cycle.problems)):
+            for text in texts:
+                log(kind, f"batchcast collect: {text}", level="warning")
         if as_json:
             emit(document("collect", {"cluster": settings["cluster"]}, shown, cycle.problems, [_row(cycle)]))
             sys.stdout.flush()
@@ -90,10 +79,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
             log("cycle", "", **_row(cycle)) if log.is_json else log("cycle", _line(cycle))
 
     with single_writer(store):
-        log(
-            "collecting",
-            f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}",
-        )
+        every = f"every {settings['interval_s']:g} s"
+        log("collecting", f"collecting from {settings['scheduler']} {every} into {store.shown}")
         collector = Collector(scheduler, store, settings, health)
         collector.planner = planner_of(scheduler, store, settings)
         last = run(collector, stop, report, once)
@@ -124,6 +111,7 @@ def _row(cycle: Any) -> dict[str, Any]:
 
 
 def _line(cycle: Any) -> str:
+    """Return what one cycle of the collector read and did, as a line of the log."""
     p = cycle.planned
     behind = "reading history" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (
@@ -150,8 +138,6 @@ def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     documents of --json. On a unix socket the kernel identifies the user, and PrivateData applies. On loopback the user
     is unknown, and private sites return only statistics over several users. Read-only.
     """
-    import sys
-
     from ...service.answers.disclosure import refuse_open_store
     from ...service.http.server import Server
     from ...service.settings import load
@@ -163,8 +149,8 @@ def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
         words = f"answering from {settings.shown('store')} on {server.shown}"
         server.log("listening", words, store=settings.shown("store"), listening_on=server.shown)
         if as_json:
-            settings_shown = {"store": settings.shown("store"), "quiet": quiet}
-            emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
+            shown = {"store": settings.shown("store"), "quiet": quiet}
+            emit(document("serve", {}, shown, [], [{"listening_on": server.shown}]))
             sys.stdout.flush()
         while server.is_answering and not stop(3600.0):
             pass

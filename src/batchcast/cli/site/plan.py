@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from ...units import counted
+from ...errors import BatchcastError, NoAnswer, UsageError
+from ...units import counted, span
 from ..grammar import option, verb
-from ..output import console, document, echo, emit, print_columns, progress, say
-from ..site_options import clock, parse_when, site_options
+from ..output import Row, document, echo, emit, print_columns, progress, say, show_blocks
+from ..site_options import clock, cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -27,7 +27,6 @@ SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_qu
 def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_json: bool) -> None:
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
-    from ...errors import NoAnswer
     from ...service.batch_system import open_scheduler
     from ...service.planning import week
     from ...store.reader import Reader
@@ -35,7 +34,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
 
     described = None if machine is None else open_machine(machine)
     now = time.time()
-    cluster = _cluster(settings)
+    cluster = cluster_of(settings)
     warnings, waiting = _preview(settings)
     terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
     rows: list[dict[str, Any]] = []
@@ -57,34 +56,26 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         shown |= {} if judged is None else {"validity": judged.row()}
         return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
     say(*warnings)
-    _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
-
-
-def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
-    from ...service.planning.week import sentences
-
     if waiting:
         print_columns(table(waiting), left=3)
-    parts = [row for row in rows if row["part"] == "partition"]
+    parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
-        for line in sentences(parts):
+        for line in week.sentences(parts):
             echo(f"  {line}")
-    simulated = [row for row in rows if row["part"] == "simulated"]
-    if simulated:
-        _show(simulated, [row for row in rows if row["part"] == "group"], judged, cpus)
+    if simulated and described is not None:
+        _show(simulated, groups, judged, described.cpus)
 
 
-def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
+def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: int) -> None:
+    """Print the simulated effect of planning: measures of all jobs and by size, and the users whose waits change."""
     from ...metrics.paired import Difference
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
-    from ...report.terminal import show
     from ...report.validity import judgement, with_judgement
 
-    whole = [row for row in simulated if row["size"] == "all"]
-    sizes = [row for row in simulated if row["size"] != "all"]
+    whole, sizes = ([row for row in simulated if (row["size"] == "all") == is_all] for is_all in (True, False))
     naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
     columns = [
         *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
@@ -102,7 +93,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
-    show(console(), with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
+    show_blocks(*with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
 
 
 ROUNDS = 5
@@ -111,23 +102,13 @@ ROUNDS = 5
 @verb()
 @site_options
 @option("--dry-run", "Show what planning would do now and would have done since -S. Changes nothing.")
-@option("-S, --starttime TIME", "With --dry-run: start of the time span.", default="now-7days")
-@option("--machine FILE", "With --dry-run: simulate the effect on this machine.", type=click.Path())
+@option("-S, --starttime TIME [now-7days]", "With --dry-run: start of the time span.")
+@option("--machine FILE", "With --dry-run: simulate the effect on this machine.")
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
 @option("--on", "Plan again after --off.")
 @option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
-def command(
-    dry_run: bool,
-    starttime: str,
-    machine: str | None,
-    seed: int,
-    off: bool,
-    on: bool,
-    audit: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> None:
     """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
     The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
@@ -136,20 +117,17 @@ def command(
     sets priorities (SiteFactor), least work first, and long-waiting jobs by arrival. The work is counted by predictions
     or by time limits (`plan_order_by`).
     """
-    from ...errors import UsageError
-    from ...service.settings import load
-
-    if dry_run + off + on + audit > 1:
+    if given["dry_run"] + off + on + audit > 1:
         raise UsageError("use one of --dry-run, --off, --on, --audit")
     wrong: list[Any] = []
     # Restoring limits must work even if other settings are wrong.
-    settings = load(flags, passed_over=wrong if off else None)
+    settings = site_settings(given, passed_over=wrong if off else None)
     if settings["scheduler"] != "slurm":
         raise UsageError("planning works only with Slurm")
-    if machine is not None and not dry_run:
+    if given["machine"] is not None and not given["dry_run"]:
         raise UsageError("--machine needs --dry-run")
-    if dry_run:
-        return _dry_run(settings, starttime, machine, seed, as_json)
+    if given["dry_run"]:
+        return _dry_run(settings, given["starttime"], given["machine"], given["seed"], as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
@@ -164,15 +142,8 @@ def command(
         print_columns(table(results), left=3)
 
 
-def _cluster(settings: Any) -> str:
-    from ...service.answers.disclosure import choose_cluster
-    from ...store.reader import Reader
-
-    with Reader(settings["store"]) as reader:
-        return str(choose_cluster(reader, settings["cluster"] or None))
-
-
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return notes on what planning would change now, and one row per waiting job."""
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
     from ...service.planning.checkup import why_stopped
@@ -181,7 +152,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...store.database import Store
     from ...store.reader import Reader
 
-    cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
+    cluster, store = cluster_of(settings), Store(settings["store"], read_only=True)
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
     rows = planner.preview(cluster)
     factors, why_not = planner.orderer.preview(cluster) if settings["plan"] in ORDERS else ({}, "")
@@ -210,7 +181,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    from ...errors import BatchcastError
+    """Switch planning off or on, and return notes; switching off restores time limits and priorities."""
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
     from ...service.settings import own_name
@@ -218,7 +189,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
     from ...store.database import Store
     from ...store.planned import SWITCH
 
-    cluster, store = _cluster(settings), Store(settings["store"])
+    cluster, store = cluster_of(settings), Store(settings["store"])
     switch = {"by": own_name(), "at": time.time()} if off else None
     with store.begin() as connection:
         write_meta(connection, cluster, **{SWITCH: switch})
@@ -249,10 +220,11 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return notes and rows: the planned limits now, or with `audit` the changes of the last seven days."""
     from ...service.planning.checkup import ordered, standing, why_stopped
     from ...store.reader import Reader
 
-    cluster, reader = _cluster(settings), Reader(settings["store"])
+    cluster, reader = cluster_of(settings), Reader(settings["store"])
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
         changes = [
@@ -281,8 +253,6 @@ def _of_order(row: Any) -> dict[str, Any]:
 
 def table(results: list[dict[str, Any]]) -> list[list[str]]:
     """Return titles and cells: durations as Slurm prints them, instants as clock times."""
-    from ...units import span
-
     now = time.time()
 
     def cell(name: str, value: Any) -> str:

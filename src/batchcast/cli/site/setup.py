@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import BatchcastError
 from ..grammar import option, output_option, verb
 from ..output import document, echo, emit, say
-from ..site_options import myself, site_options
+from ..site_options import myself, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -87,11 +88,9 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
     from ...clusters.check import check_clusters
-    from ...errors import BatchcastError
     from ...service.operations.doctor import check, settings_in_force
-    from ...service.settings import load
 
-    settings = load(flags)
+    settings = site_settings(flags)
     force = settings_in_force(settings)
     if show_settings and not as_json:
         width = max(len(s["setting"]) for s in force)
@@ -167,13 +166,17 @@ def install(units: str, private: str | None, as_json: bool) -> None:
                 "/opt/batchcast, with the system's Python")  # fmt: skip
     if squeue is None:
         say("note: squeue is not on PATH here; the collector needs it")
-    for line in _next(folder):
+    for line in (
+        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
+        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
+        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
+        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
+    ):
         echo(line)
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
     """Return whether every user may read the store, and the reason."""
-    from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
 
     word = settings["private"]
@@ -184,12 +187,3 @@ def _is_open(settings: Settings) -> tuple[bool, str]:
     except BatchcastError as error:
         return False, f"Slurm did not report whether it hides jobs ({error.message})"
     return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
-
-
-def _next(folder: Path) -> list[str]:
-    return [
-        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
-        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
-        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
-        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
-    ]

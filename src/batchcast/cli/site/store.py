@@ -14,13 +14,29 @@ from typing import Any
 
 import click
 
-from ...units import counted
-from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
+from ...errors import BatchcastError, UsageError
+from ...units import counted, format_memory, span
+from ..grammar import JSON, Verbs, formulas_option, option, output_option
 from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
-from ..site_options import clock, myself, parse_when, site_options
+from ..site_options import clock, cluster_of, myself, site_options, site_settings, time_span
 
 
-@verb()
+class _InOrder(Verbs):
+    """A group that lists its verbs in the order of their declaration."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder)
+def site() -> None:
+    """Manage the store: delete old history, issue tokens, export the history as a log."""
+
+
+@site.command(
+    json=JSON, short_help="Delete old jobs and their predictions; by default only show what would be deleted."
+)
 @site_options
 @option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
 @option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
@@ -31,29 +47,21 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     Predictions are summed by month and method before they are deleted; the sums stay in the store and are printed.
     History within `memory_days` is never deleted.
     """
-    from ...errors import BatchcastError
-    from ...service.answers.disclosure import choose_cluster
-    from ...service.settings import keep_since, load
+    from ...service.settings import keep_since
     from ...store.clock_jobs import read_meta
     from ...store.database import Store
     from ...store.history import due, remove_some
-    from ...store.reader import Reader
 
-    settings = load({**flags, "retention_days": keep})
+    settings = site_settings(flags, retention_days=keep)
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
-    with Reader(settings["store"]) as reader:
-        cluster = choose_cluster(reader, settings["cluster"] or None)
-    store = Store(settings["store"])
+    cluster, store = cluster_of(settings), Store(settings["store"])
     with store.begin() as connection:
         old_rows = due(connection, cluster, before)
-    gone = 0
-    while really and old_rows.jobs:
+    gone, went = 0, int(really and old_rows.jobs > 0)
+    while went:
         with store.begin() as connection:
-            went = remove_some(connection, cluster, before)
-        gone += went
-        if not went:
-            break
+            gone += (went := remove_some(connection, cluster, before))
     with store.begin() as connection:
         memory = read_meta(connection, cluster)
     room = ""
@@ -76,6 +84,7 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
 
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
+    """Return what was deleted or would be deleted, and the next step."""
     if not days:
         return ["nothing would be deleted (retention_days = 0): --keep-days DAYS shows what would be"]
     if not found.jobs:
@@ -106,8 +115,8 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
+    """Print the sums of deleted predictions as a table."""
     from ...predict.protocol import method_name
-    from ...units import format_memory, span
 
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
@@ -118,22 +127,118 @@ def _print(results: list[dict[str, Any]]) -> None:
     print_columns(lines, left=4)
 
 
-@verb()
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+@site.group(cls=Verbs, short_help="Create, list and revoke bearer tokens for scripts that use the HTTP service.")
+def token() -> None:
+    """Manage bearer tokens for scripts that use the HTTP service on loopback or through a proxy.
+
+    A token gives the rights of one user. The store keeps only a digest. Only root and the collector's user can manage
+    tokens.
+    """
+
+
+@token.command(json=JSON)
+@click.argument("user")
+@site_options
+@option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
+@option("--label TEXT", "Label of the token.", default="", show_default=False)
+def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
+    """Create a token for USER and print it once.
+
+    \b
+    TOKEN=$(batchcast site token create ada --label nightly)
+    curl -H "Authorization: Bearer $TOKEN" http://localhost:8642/v1/start
+    """
+    import secrets
+
+    from ...store import tokens
+    from ...store.database import Store
+
+    if not _NAME.fullmatch(user):
+        raise UsageError(f"not a user's name: {user[:70]!r} (accepted: letters, digits, _ . @ -)")
+    settings = site_settings(flags)
+    now = time.time()
+    until = now + days * 86400
+    with Store(settings["store"]) as store, store.begin() as connection:
+        drawn = secrets.token_bytes(tokens.ID_BYTES + tokens.SECRET_BYTES)
+        token = tokens.issue(connection, drawn, user, label, now, until)
+    row = {"id": tokens.id_of(token), "user": user, "label": label, "expires_s": until, "token": token}
+    if as_json:
+        return emit(document("token create", {}, {"store": settings.shown("store"), "days": days}, [], [row]))
+    say(f"token {row['id']} of {user}, until {clock(until, now)}; the token is not shown again")
+    if not _is_known(user):
+        say(f"note: there is no user {user} on this machine")
+    click.echo(token)
+
+
+@token.command("list", json=JSON)
+@site_options
+@option("-P, --parsable2", "Print columns separated by |.")
+def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
+    """List every token: id, user, label, expiry, and whether it is valid."""
+    from ...store.reader import Reader
+    from ...store.tokens import state_of
+
+    settings = site_settings(flags)
+    now = time.time()
+    with Reader(settings["store"]) as reader:
+        tokens = reader.ask("tokens")
+    results = [
+        {"id": row["id"], "user": row["user_id"], "state": state_of(row, now), "created_s": row["created"],
+         "expires_s": row["expires"], "label": row["label"]}
+        for row in tokens
+    ]  # fmt: skip
+    if as_json:
+        emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
+    elif not results:
+        say("no tokens: batchcast site token create USER")
+    elif parsable2:
+        print_parsable(results)
+    else:
+        titles = [name.removesuffix("_s").upper() for name in results[0]]
+        cells = [[clock(one[name], now) if name.endswith("_s") else one[name] for name in one] for one in results]
+        print_columns([titles, *cells], left=6)
+
+
+@token.command(json=JSON)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@site_options
+def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+    """Revoke tokens by id; the service rejects them within two seconds."""
+    from ...store import tokens
+    from ...store.database import Store
+
+    settings = site_settings(flags)
+    with Store(settings["store"]) as store, store.begin() as connection:
+        gone = tokens.revoke(connection, ids, time.time())
+    if as_json:
+        rows = [{"id": one, "was_valid": one in gone} for one in ids]
+        return emit(document("token revoke", {}, {"store": settings.shown("store")}, [], rows))
+    for one in ids:
+        say(f"token {one} {'is revoked' if one in gone else 'was revoked before'}")
+
+
+def _is_known(user: str) -> bool:
+    """Return whether this machine has a user of this name."""
+    import pwd
+
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+@site.command(json=JSON, short_help="Write the stored job history as a log.")
 @site_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
 @formulas_option
 @option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
 @option("-E, --endtime TIME", "Jobs submitted before this time.")
 @option("--as-told", "Write the times that predictors received, without later corrections.")
-def export(
-    output: str,
-    mark_formulas: bool,
-    starttime: str | None,
-    endtime: str | None,
-    as_told: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **given: Any) -> None:
     """Write the stored job history as a log: finished and waiting jobs.
 
     A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
@@ -143,16 +248,14 @@ def export(
     received, so `runtime` and `wait` repeat the collector's predictions.
     """
     from ...service.answers.disclosure import exported
-    from ...service.settings import load
     from ...store.place import mode_of
     from ...trace.write import check_formulas, not_carried, write_by_ending
 
     refuse_two_on_stdout(output, as_json)
     kind = _format_of(output)
     check_formulas(output, kind, mark_formulas)
-    settings = load(flags)
-    since = parse_when(starttime) if starttime else -math.inf
-    until = parse_when(endtime) if endtime else math.inf
+    settings = site_settings(given)
+    since, until = time_span(given)
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
     os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
     write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
@@ -177,121 +280,8 @@ def export(
 
 def _format_of(output: str) -> str:
     """Return the format of the output file; a name without an ending means Parquet."""
-    from ...errors import UsageError
     from ...trace.write import ENDINGS, FOLDER, kind_of
 
     if output.endswith("/"):
         raise UsageError(f"-o {output}: export writes one file (accepted: {ENDINGS}, - for CSV on stdout)")
     return "parquet" if (kind := kind_of(output)) == FOLDER else kind
-
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
-
-
-@click.group(cls=Verbs, short_help="Create, list and revoke bearer tokens for scripts that use the HTTP service.")
-def token() -> None:
-    """Manage bearer tokens for scripts that use the HTTP service on loopback or through a proxy.
-
-    A token gives the rights of one user. The store keeps only a digest. Only root and the collector's user can manage
-    tokens.
-    """
-
-
-@token.command(json=JSON)
-@click.argument("user")
-@site_options
-@option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
-@option("--label TEXT", "Label of the token.", default="", show_default=False)
-def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
-    """Create a token for USER and print it once.
-
-    \b
-    TOKEN=$(batchcast site token create ada --label nightly)
-    curl -H "Authorization: Bearer $TOKEN" http://localhost:8642/v1/start
-    """
-    import secrets
-
-    from ...errors import UsageError
-    from ...service.settings import load
-    from ...store import tokens
-    from ...store.database import Store
-    from ...store.tokens import ID_BYTES, SECRET_BYTES, id_of
-
-    if not _NAME.fullmatch(user):
-        raise UsageError(f"not a user's name: {user[:70]!r} (accepted: letters, digits, _ . @ -)")
-    settings = load(flags)
-    now = time.time()
-    until = now + days * 86400
-    with Store(settings["store"]) as store, store.begin() as connection:
-        token = tokens.issue(connection, secrets.token_bytes(ID_BYTES + SECRET_BYTES), user, label, now, until)
-    if as_json:
-        shown = {"store": settings.shown("store"), "days": days}
-        emit(document("token create", {}, shown, [], [{"id": id_of(token), "user": user, "label": label,
-                                                       "expires_s": until, "token": token}]))  # fmt: skip
-        return
-    say(f"token {id_of(token)} of {user}, until {clock(until, now)}; the token is not shown again")
-    if not _is_known(user):
-        say(f"note: there is no user {user} on this machine")
-    click.echo(token)
-
-
-@token.command("list", json=JSON)
-@site_options
-@option("-P, --parsable2", "Print columns separated by |.")
-def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
-    """List every token: id, user, label, expiry, and whether it is valid."""
-    from ...service.settings import load
-    from ...store.reader import Reader
-    from ...store.tokens import state_of
-
-    settings = load(flags)
-    now = time.time()
-    with Reader(settings["store"]) as reader:
-        tokens = reader.ask("tokens")
-    results = [
-        {"id": row["id"], "user": row["user_id"], "state": state_of(row, now), "created_s": row["created"],
-         "expires_s": row["expires"], "label": row["label"]}
-        for row in tokens
-    ]  # fmt: skip
-    if as_json:
-        emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
-    elif not results:
-        say("no tokens: batchcast site token create USER")
-    elif parsable2:
-        print_parsable(results)
-    else:
-        lines = [["ID", "USER", "STATE", "CREATED", "EXPIRES", "LABEL"]]
-        for one in results:
-            when = [clock(one[name], now) for name in ("created_s", "expires_s")]
-            lines.append([one["id"], one["user"], one["state"], *when, one["label"]])
-        print_columns(lines, left=6)
-
-
-@token.command(json=JSON)
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@site_options
-def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Revoke tokens by id; the service rejects them within two seconds."""
-    from ...service.settings import load
-    from ...store import tokens
-    from ...store.database import Store
-
-    settings = load(flags)
-    with Store(settings["store"]) as store, store.begin() as connection:
-        gone = tokens.revoke(connection, ids, time.time())
-    if as_json:
-        emit(document("token revoke", {}, {"store": settings.shown("store")}, [],
-                      [{"id": one, "was_valid": one in gone} for one in ids]))  # fmt: skip
-        return
-    for one in ids:
-        say(f"token {one} {'is revoked' if one in gone else 'was revoked before'}")
-
-
-def _is_known(user: str) -> bool:
-    import pwd
-
-    try:
-        pwd.getpwnam(user)
-    except KeyError:
-        return False
-    return True

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import counted
-from ..grammar import TABLES_OR_JSON, option, output_option, page_option, verb
+from ...units import counted, span
+from ..grammar import TABLES_OR_JSON, option, output_option, page_option, typed_options, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
-from ..output import console, document, echo, emit, progress, say, show_tables, write_text
+from ..output import console, document, echo, emit, print_columns, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
 
     With `--details` on a terminal, the log's properties that need no computation are printed first.
     """
-    named = call.get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
-    free = given["scheduler"] is None and given["machine"] is None and not named
+    free = given["scheduler"] is None and given["machine"] is None and "policies" not in typed_options(call)
     scheduler, machine = take_nodes(given)
     plan, chosen = take_plan(given)
     log = take_log(given)
@@ -78,22 +77,10 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
         is_early = given["details"] and not given["as_json"] and out.is_terminal
         early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
-        evaluation = evaluate(
-            log.trace,
-            plan.predictors,
-            policy=plan.policies,
-            partitions=plan.partitions,
-            scheduler=scheduler,
-            machine=machine,
-            **plan.clocks,
-            **compared,
-            workers=workers_for(given["workers"], len(log.trace)),
-            mask=mask,
-            procs=log.procs,
-            learn=scheduler == "auto",
-            waits=True,
-            progress=progress,
-        )
+        run: dict[str, Any] = {"workers": workers_for(given["workers"], len(log.trace)), "progress": progress}
+        run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
+        run |= {"policy": plan.policies, "partitions": plan.partitions, **plan.clocks, **compared}
+        evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
         command = shlex.join(["batchcast", *sys.argv[1:]])
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip
@@ -141,9 +128,7 @@ LEVEL = 0.9
 @option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
 @option("--details", "For two reports: print every measure of A and B.")
-def compare(
-    a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
-) -> None:
+def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, as_json: bool, **given: int) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
     Two reports: prints whether they are comparable, which settings differ, and what changed from A to B for each
@@ -167,7 +152,7 @@ def compare(
         raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
     if schedules and page is not None:
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
-    drawn = {"seed": seed, "resamples": resamples}
+    drawn = {name: given[name] for name in ("seed", "resamples")}
     if schedules:
         return _starts(a, b, log, drawn, as_json)
     from ...evaluation.comparison import compare
@@ -183,10 +168,9 @@ def compare(
         warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
         logs, settings = (dict(zip("ab", pair)) for pair in ([doc["log"] for doc in documents], (a, b)))
         return emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
-    out = console()
     for side, path, doc in zip("AB", (a, b), documents):
-        out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
-    out.print(f"seed {seed}, {resamples} resamples", markup=False)
+        echo(f"{side}: {path}, {_log(doc['log'])}")
+    echo(f"seed {drawn['seed']}, {drawn['resamples']} resamples")
     show_tables(comparison_blocks(comparison, LEVEL), details)
 
 
@@ -195,14 +179,13 @@ def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: b
     from ...evaluation.comparison import signed_time
     from ...results.comparison import compare
     from ...trace.read import read_trace
-    from ...units import span
-    from ..output import print_columns
 
     found: Any = compare(a, b, log=None if path is None else read_trace(path), **drawn)
     shared, rows = found.shared, found.rows
     if as_json:
-        settings = {"a": a, "b": b, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
-        return emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
+        sides = {"a": a, "b": b}
+        settings = {**sides, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
+        return emit(document("compare", sides, settings, [], [{"part": "starts", **shared}, *rows]))
     both = f"{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     echo(f"A: {a}\nB: {b}\n{both}\n{shared['same_start']:,} start at the same instant{apart}\n")
@@ -246,6 +229,7 @@ def _write_page(
 
 
 def _log(log: Mapping[str, Any]) -> str:
+    """Return the name of a log, its number of jobs and their dates."""
     count = f"{log['jobs']:,}" if isinstance(log.get("jobs"), int) else "an unknown number of"
     name = Path(str(log.get("source"))).name
     return f"{name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import click
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...units import counted, format_memory, span
 from ..grammar import TABLES_OR_JSON, option, verb
 from ..options import describe_log, log_options, take_log
-from ..output import console, document, emit
+from ..output import show_blocks
+
+if TYPE_CHECKING:
+    from ...report.blocks import Kind
 
 
 @verb("info", json=TABLES_OR_JSON)
 @log_options
-@option("--machine FILE", "Count the jobs that this machine can run.", "described", type=click.Path())
-def command(as_json: bool, described: str | None, **given: Any) -> None:
+@option("--machine FILE", "Count the jobs that this machine can run.")
+def command(as_json: bool, machine: str | None, **given: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin.
@@ -33,60 +34,59 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
         "clean": cleaning(log.trace),
         "irregularity": irregularities(log.trace),
     }
-    if described:
-        parts["machine"] = _on_machine(described, log)
-    per_processor = memory(log.trace)
-    about = describe_log(log.trace)
+    if machine:
+        from ...simulation.on_nodes import requests_of
+        from ...trace.machine_files import open_machine
+
+        jobs, left = requests_of(log.trace, open_machine(machine), log.procs)
+        counts = {"it can run": len(jobs), **{why: count for why, count in left.items() if count}}
+        parts["machine"] = [{"what": what, "jobs": count} for what, count in counts.items()]
+    use = memory(log.trace)
     if as_json:
-        rows = [{"part": "summary", **whole}, {"part": "memory", **per_processor}]
-        rows += [{"part": part, **row} for part in parts for row in parts[part]]
-        return emit(document("info", about, log.settings, log.warnings, rows))
-    _show(about, whole, per_processor, parts)
+        rows = [{"part": "summary", **whole}, {"part": "memory", **use}]
+        return log.emit("info", {}, [*rows, *({"part": part, **row} for part in parts for row in parts[part])])
+    about = describe_log(log.trace)
+    summaries = {
+        str(about["source"]): _glance(about, whole),
+        "Requested time: how accurate are users' time limits": _requests(whole),
+        "Memory": _memory(use) if use["asked"] or use["measured"] or use["zeros"] else {},
+    }
+    parts["irregularity"] = [row for row in parts["irregularity"] if row["jobs"]]
+    _show(summaries, parts)
 
 
-def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
-    """Count the jobs that the machine could run, and the reasons why it could not run other jobs."""
-    from ...simulation.on_nodes import requests_of
-    from ...trace.machine_files import open_machine
+TABLES = {
+    "status": ("How jobs ended", "status jobs share"),
+    "field": ("Known fields", "field known distinct meaning"),
+    "clean": ("What each cleaning rule (--clean) would remove on its own", "rule drops meaning"),
+    "machine": ("Jobs on the machine of --machine", "what jobs"),
+    "irregularity": ("Inconsistent records, and how a replay treats them", "irregularity jobs"),
+}
+"""Title and columns of the table of each part of the results, in the order of the output."""
+HEADINGS = {"distinct": "different", "what": "result", "irregularity": "rule"}
+"""Headings of the columns whose heading is not the column's name."""
+KINDS: dict[str, Kind] = {"jobs": "count", "drops": "count", "distinct": "count", "share": "share", "known": "share"}
+"""Formats of the columns that have numbers."""
 
-    jobs, left = requests_of(log.trace, open_machine(described), log.procs)
-    return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]
 
-
-def _show(
-    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
-) -> None:
-    """Print the summary of the log as tables."""
+def _show(summaries: Mapping[str, Mapping[str, str]], parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Print the summaries, which have a text for each name, and the tables of the parts; empty ones are left out."""
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
 
-    def pairs(title: str, values: Mapping[str, str]) -> Table:
-        columns = [TableColumn("what", ""), TableColumn("value", "")]
-        return Table(title, columns, [{"what": what, "value": value} for what, value in values.items()])
-
-    jobs, meaning = TableColumn("jobs", "jobs", "count"), TableColumn("meaning", "meaning")
-    blocks: list[Any] = [
-        pairs(str(about["source"]), _glance(about, whole)),
-        pairs("Requested time: how accurate are users' time limits", _requests(whole)),
+    pair = [TableColumn("what", ""), TableColumn("value", "")]
+    blocks = [
+        Table(title, pair, [{"what": what, "value": value} for what, value in texts.items()])
+        for title, texts in summaries.items()
+        if texts
     ]
-    if memory["asked"] or memory["measured"] or memory["zeros"]:
-        blocks.append(pairs("Memory", _memory(memory)))
-    statuses = [TableColumn("status", "status"), jobs, TableColumn("share", "share", "share")]
-    blocks.append(Table("How jobs ended", statuses, parts["status"]))
-    known = [TableColumn("known", "known", "share"), TableColumn("distinct", "different", "count")]
-    blocks.append(Table("Known fields", [TableColumn("field", "field"), *known, meaning], parts["field"]))
-    rules = [TableColumn("rule", "rule"), TableColumn("drops", "drops", "count"), meaning]
-    blocks.append(Table("What each cleaning rule (--clean) would remove on its own", rules, parts["clean"]))
-    if "machine" in parts:
-        results = [TableColumn("what", "result"), jobs]
-        blocks.append(Table("Jobs on the machine of --machine", results, parts["machine"]))
-    if odd := [row for row in parts["irregularity"] if row["jobs"]]:
-        irregular = [TableColumn("irregularity", "rule"), jobs]
-        blocks.append(Table("Inconsistent records, and how a replay treats them", irregular, odd))
-    show(console(), blocks)
+    for part, (title, names) in TABLES.items():
+        columns = [TableColumn(name, HEADINGS.get(name, name), KINDS.get(name, "text")) for name in names.split()]
+        blocks += [Table(title, columns, parts[part])] if parts.get(part) else []
+    show_blocks(*blocks)
 
 
 def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str]:
+    """Return the most important properties of the log as texts, by name."""
     never = f", {whole['never_ran']:,} never did" if whole["never_ran"] else ""
     return {
         "jobs": f"{whole['jobs']:,} ({whole['ran']:,} ran{never}), {_plain(whole['jobs_per_day'])} a day",
@@ -102,6 +102,7 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
 
 
 def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
+    """Return the size of the machine, the source of the size, and the most processors in use."""
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
     seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has a number of processors"
     if not size > 0:
@@ -114,6 +115,7 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the users' time limits compare with run times, as texts by name."""
     if not whole["jobs_with_run_and_request"]:
         return {"known for": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
@@ -130,6 +132,7 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return how requested memory compares with used memory, as texts by name."""
     each = "" if facts["per"] == "job" else f" a {facts['per']}"
     share = _percent(facts["copied"], "of the jobs that have both")
     copy = f"not measured: it equals the request in {share}, so predictors ignore it"
@@ -152,8 +155,10 @@ def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _percent(value: float, of: str) -> str:
+    """Return a share as a percentage of something, or `unknown`."""
     return f"{100 * value:.1f} % {of}" if value == value else "unknown"
 
 
 def _plain(value: float) -> str:
+    """Return a number without decimals, or `unknown`."""
     return f"{value:,.0f}" if value == value else "unknown"

@@ -6,12 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import click
-
 from ...errors import UsageError
 from ..grammar import TABLES_OR_JSON, option, risk_option, table_options, verb
-from ..options import describe_log, log_options, take_log
-from ..output import document, emit, log_as_typed, progress, show_tables
+from ..options import log_options, take_log
+from ..output import log_as_typed, progress, show_tables
 
 
 @verb("limits", json=TABLES_OR_JSON)
@@ -21,24 +19,9 @@ from ..output import document, emit, log_as_typed, progress, show_tables
 @risk_option("jobs")
 @option("--floor TIME|SIZE", "Smallest suggestion. Default: 5:00; with --memory 64M.")
 @option("--step TIME|SIZE", "Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M.")
-@option(
-    "--machine FILE",
-    "With --memory: suggest at most the memory of this machine's largest node.",
-    "described",
-    type=click.Path(),
-)
+@option("--machine FILE", "With --memory: suggest at most the memory of this machine's largest node.")
 @table_options
-def command(
-    memory: bool,
-    by: str | None,
-    risk: float,
-    floor: str | None,
-    step: str | None,
-    described: str | None,
-    details: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def command(memory: bool, by: str | None, risk: float, **given: Any) -> None:
     """Suggest a time limit with the given risk at every submission of LOG, and count kills and waste.
 
     The usual rule (1.25 x the longest of the last ten) and the users' own limits are shown for comparison. A suggestion
@@ -49,29 +32,28 @@ def command(
     from ...results.forecasts import advised
     from ...trace.machine_files import open_machine
 
-    least, multiple = (_amount(name, text, memory) for name, text in (("--floor", floor), ("--step", step)))
-    if described and not memory:
+    least, multiple = (_amount(f"--{name}", given[name], memory) for name in ("floor", "step"))
+    if given["machine"] and not memory:
         raise UsageError("--machine only applies with --memory: it gives a node's memory")
     # infinite if the file does not give a node's memory
-    most = max(group.memory_mib for group in open_machine(described).nodes) if described else math.inf
+    most = max(group.memory_mib for group in open_machine(given["machine"]).nodes) if given["machine"] else math.inf
     log = take_log(given)
-    node = most if most < math.inf else None
     amounts: dict[str, Any] = {"floor_s": least, "step_s": multiple}
     if memory:
+        node = most if most < math.inf else None
         amounts = {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
-    settings = {**log.settings, "by": by, "risk": risk, **amounts}
     wording = MEMORY if memory else TIME
     with progress(f"Computing {wording.heading.lower()}", len(log.trace)) as tick:
-        given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
-        result = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
-    if as_json:
-        return emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
+        options = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
+        result = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **options)
+    if given["as_json"]:
+        return log.emit("limits", {"by": by, "risk": risk, **amounts}, result.rows)
     rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
     next_step = f"batchcast evaluate {log_as_typed()} -o report/  (gain of another queue order)"
     if by is None:
         next_step = f"batchcast limits {log_as_typed()}{' --memory' * memory} --by user  (who could save most)"
-    show_tables(tables, details, advice_differences(wording, rows), headline=result.words, next_step=next_step)
+    show_tables(tables, given["details"], advice_differences(wording, rows), headline=result.words, next_step=next_step)
 
 
 def _amount(name: str, text: str | None, memory: bool) -> float:

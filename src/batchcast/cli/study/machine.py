@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import BatchcastError
 from ..grammar import Verbs, option
-from ..options import describe_log, log_options, take_log
-from ..output import console, document, echo, emit, progress, say, write_text
+from ..options import log_options, take_log
+from ..output import document, echo, emit, progress, say, show_blocks, write_text
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
@@ -48,7 +49,6 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     batchcast machine capture platform.xml -o machine.toml
     batchcast machine capture machine.toml -o platform.xml
     """
-    from ...errors import BatchcastError
     from ...formats.batsim import platform_of
     from ...trace.machine_files import open_machine, toml_of
 
@@ -120,7 +120,6 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """
     from ...evaluation.validity import judged_on
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
@@ -138,7 +137,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     if as_json:
         rows = [{"part": "line", **asdict(line)} for line in learned.lines] + [checked.row()]
         rows += [{"part": "cause", **asdict(cause)} for cause in causes]
-        emit(document("machine learn", describe_log(trace), log.settings, log.warnings, rows))
+        log._replace(trace=trace).emit("machine learn", {}, rows)
     elif output is None:
         echo(text, nl=False)
     if output is not None:
@@ -148,4 +147,4 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     say(*learned.sentences())
     columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
     table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
-    show(console(stderr=True), [judgement(checked), table])
+    show_blocks(judgement(checked), table, stderr=True)

@@ -6,12 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import click
-
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, table_options, verb
-from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables
+from ..options import log_options, predictor_options, score_options, take_log, take_score
+from ..output import log_as_typed, progress, say, show_new_job, show_tables
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -31,9 +29,8 @@ from ..periods import in_periods_option, refuse_others
     "--new JOB", "Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE]."
 )
 @option(
-    "--protocol honest|paper|both",
+    "--protocol honest|paper|both [honest]",
     "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
-    default="honest",
 )
 @option("--by user|queue|size|month", "Also print results by group.")
 @option(
@@ -41,22 +38,10 @@ from ..periods import in_periods_option, refuse_others
 )
 @option("--against NAME", "Reference method for differences. Default: recent_mean, else requested.")
 @option("--seed", "Random seed of methods and intervals.", type=int, default=0)
-@option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.", type=click.Path())
+@option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.")
 @in_periods_option
 @table_options
-def command(
-    predictors: str | None,
-    new: str | None,
-    protocol: str,
-    by: str | None,
-    of_memory: bool,
-    against: str | None,
-    seed: int,
-    trace_parameters: str | None,
-    details: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def command(new: str | None, protocol: str, by: str | None, of_memory: bool, seed: int, **given: Any) -> None:
     """Predict the run time (or peak memory) of every job of LOG at its submission, and score the predictions.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
@@ -73,26 +58,23 @@ def command(
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
-    specs = split_specs(predictors or (f"{usual},largest_recent" if of_memory else usual))
+    specs = split_specs(given["predictors"] or (f"{usual},largest_recent" if of_memory else usual))
     if given["in_periods"] is not None:
         refuse_others({"protocol", "seed"})
         if protocol == "both":
             raise UsageError("--in-periods reads the log only once", hint="--protocol honest, or --protocol paper")
-        return forecasts_in_periods("runtime", specs, {**given, "seed": seed, "as_json": as_json}, protocol)
-    del given["in_periods"]
+        return forecasts_in_periods("runtime", specs, {**given, "seed": seed}, protocol)
     if new is not None:
         if of_memory:
             raise UsageError("--new predicts a run time, not memory", hint="leave out --memory")
-        return _answer_new(new, specs, seed, as_json, given)
+        return _answer_new(new, specs, seed, given)
     log = take_log(given)
     mask = take_score(given, log)
+    against = given["against"]
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
     settings |= {"target": target} if of_memory else {}
-    results: list[dict[str, Any]] = []
-    tables: list[Block] = []
-    explained: list[Block] = []
-    never_ran = 0
-    refits: list[dict[str, Any]] = []
+    results, refits = list[dict[str, Any]](), list[dict[str, Any]]()
+    tables, explained = list[Block](), list[Block]()
     options: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:
@@ -113,19 +95,18 @@ def command(
         explained += planned_table(scores.planned)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
-    if trace_parameters is not None:
+    if (file := given["trace_parameters"]) is not None:
         from ...report.tables import write_parameters
 
-        write_parameters(trace_parameters, refits)
-        say(f"parameters of {len(refits)} refits: {trace_parameters}")
+        write_parameters(file, refits)
+        say(f"parameters of {len(refits)} refits: {file}")
     noun, are = ("job", "is") if never_ran == 1 else ("jobs", "are")
     notes = [f"{never_ran:,} {noun} {_unscored(of_memory)} and {are} not scored"] if never_ran else []
-    if as_json:
-        about, warnings = describe_log(log.trace) | {"never_ran": never_ran}, [*log.warnings, *notes]
-        return emit(document("runtime", about, settings, warnings, results))
+    if given["as_json"]:
+        return log.emit("runtime", settings, results, notes, never_ran=never_ran)
     headline, next_step = _best(overall, of_memory)
     tables += [f"{note}." for note in notes]
-    show_tables(tables, details, explained, headline=headline, next_step=next_step)
+    show_tables(tables, given["details"], explained, headline=headline, next_step=next_step)
 
 
 def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
@@ -155,7 +136,7 @@ BOUND = 0.9
 """Level of the upper bound printed for a new job."""
 
 
-def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dict[str, Any]) -> None:
+def _answer_new(new: str, specs: list[str], seed: int, given: dict[str, Any]) -> None:
     """Print every predictor's run time of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
     from ...predict.protocol import Prediction
@@ -175,8 +156,9 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
         rows.append({"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound, "level": level,
                      "basis": one.basis[0] if one.basis else ""})  # fmt: skip
     settings = {"predictor": specs, "new": new, "seed": seed}
-    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, as_json)
+    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, given["as_json"])
 
 
 def _unscored(of_memory: bool) -> str:
+    """Return why some jobs are not scored."""
     return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"

@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import option, table_options, verb
-from ..options import (
-    Log,
-    describe_log,
-    log_options,
-    predictor_options,
-    replicate_options,
-    score_options,
-    take_log,
-    take_score,
-)
-from ..output import document, emit, log_as_typed, note, progress, show_tables
+from ..options import Log, log_options, predictor_options, replicate_options, score_options, take_chosen, take_log
+from ..output import log_as_typed, note, progress, show_tables
 from ..periods import in_periods_option, refuse_others
 from ..periods import schedules as schedules_in_periods
-from ..schedule_options import node_options, plan_options, settle, take_nodes, take_order, take_plan
+from ..schedule_options import next_step, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,12 +29,11 @@ if TYPE_CHECKING:
 @score_options
 @plan_options(None, "easy", ordered=True)
 @node_options
-@option("--set KEY=VALUE", "slurm.conf, nodes; rare: `help simulate --all`.", "settings", multiple=True)
+@option("--set KEY=VALUE...", "slurm.conf, nodes; rare: `help simulate --all`.", "settings")
 @option("-o, --output FILE.csv", "Also write the schedule as CSV.", "schedule_file", type=click.Path())
 @option(
-    "--schedule-format batchcast|batsim",
+    "--schedule-format batchcast|batsim [batchcast]",
     "Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
-    default="batchcast",
 )
 @option("--against SCHEDULE", "Reference for differences. Default: the first.")
 @replicate_options
@@ -71,7 +61,7 @@ def command(**given: Any) -> None:
     from ...simulation.models import Nodes, Pool
     from ...simulation.workload import no_job
 
-    changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
+    changed, (scheduler, described) = given["settings"], take_nodes(given)
     slurm = scheduler == "slurm"
     order = take_order(given, slurm)
     if changed and not slurm:
@@ -80,26 +70,21 @@ def command(**given: Any) -> None:
     plan, chosen = take_plan(given)
     if given["in_periods"] is not None:
         refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
-        options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
+        options = {name: given[name] for name in ("wide", "default_request", "plan_level")}
         return schedules_in_periods(plan, options, given)
-    del given["in_periods"]
     if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
         raise UsageError("-o writes a single schedule", hint="use one --policy and one --predictor")
     log = take_log(given)
-    scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
-    mask = take_score(given, log) if scored else None
-    described, log, mask = settle(described, log, mask)
+    described, log, mask = settle(described, log, take_chosen(given, log))
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
-    today: Model
-    model: Model
+    today: Model = Pool(log.procs, plan.partitions == "split", plan.clocks)
+    model = today
     if slurm:
         from ...simulation.on_nodes import QueuePlan  # loads the kernels of Slurm's loops
 
         today = nodes = Nodes(described, log.procs, plan.protocol)
         changes, queue = parse_changes(",".join(changed)) if changed else {}, QueuePlan(order=order) if order else None
         model = replace(nodes, changes=changes, queue=queue)
-    else:
-        today = model = Pool(log.procs, plan.partitions == "split", plan.clocks)
     plans = {f"{name}, {spec}": (name, spec) for name, policy in policies.items() for spec in plan.planners(policy)}
     schedules = {}
     for plan_name, (name, spec) in plans.items():
@@ -136,25 +121,25 @@ def command(**given: Any) -> None:
     limits = schedules.get("slurm, requested") if not (changed or order) else None
     checked = judge(today, log.trace, mask, limits, kill=kill)
     if given["as_json"]:
-        settings = {**log.settings, **chosen, "machine_procs": first.total, "against": against, "seed": given["seed"],
-                    "replicates": given["replicates"]}  # fmt: skip
-        about = {**describe_log(log.trace), "validity": checked.row()}
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
-        return emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
+        settings = {**chosen, "machine_procs": first.total, "against": against}
+        settings |= {name: given[name] for name in ("seed", "replicates")}
+        return log.emit("simulate", settings, results, [*notes, *doubts], validity=checked.row())
     from ...report.blocks import TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
-    note(*(line for line in log.warnings if line.startswith("learned: ")), *notes)
+    note(*log.learned, *notes)
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    intervals = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
-    judged = judgement(checked, first.total, brief=not (given["details"] or intervals))
-    blocks = [*with_judgement([table], judged), *intervals]
-    folded = [] if intervals else explained
-    show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
+    judged = judgement(checked, first.total, brief=not (given["details"] or given["replicates"]))
+    blocks = with_judgement([table], judged)
+    if given["replicates"]:  # a user who requests replicates wants to see the intervals
+        blocks, explained = [*blocks, *explained], []
+    following = next_step(checked, f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)")
+    show_tables(blocks, given["details"], explained, headline=_headline(results), next_step=following)
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -167,15 +152,8 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Simulated mean wait: {words[0]}." if len(rows) == 1 else f"Simulated mean waits: {words[0]} to {words[1]}."
 
 
-def _next(checked: Any) -> str:
-    """Return the next command: describe the machine better if the simulated waits are not close, else `evaluate`."""
-    log = log_as_typed()
-    if not checked.trusted:
-        return f"batchcast machine learn {log} -o machine.toml  (derives the machine)"
-    return f"batchcast evaluate {log} -o report/  (compares orders and predictions)"
-
-
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
+    """Write the schedule as CSV; InputError if the file cannot be written."""
     from ...errors import InputError
     from ...trace.schedule import write_batsim, write_schedule
 

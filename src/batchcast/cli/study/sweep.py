@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import BatchcastError, InputError
 from ...units import counted
 from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
-from ..output import console, document, emit, note, progress, say
+from ..output import document, emit, note, progress, say, show_blocks
 
 if TYPE_CHECKING:
     from ...sweep import Study, Task
@@ -21,17 +23,11 @@ RUN = "run"
 
 
 class _StudyOrVerb(Verbs):
-    """`sweep STUDY.toml` means `sweep run STUDY.toml`."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the named verb, or else `run` with all arguments."""
-        if args and args[0] not in self.commands:
-            args = [RUN, *args]
-        return super().resolve_command(ctx, args)
+    """`sweep STUDY.toml` means `sweep run STUDY.toml`; options before the study belong to `run` too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Accept options before the study; they belong to `run`."""
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+        """Parse as click does, with the verb `run` if the first argument is no verb and does not ask for help."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = [RUN, *args]
         return super().parse_args(ctx, args)
 
@@ -52,10 +48,7 @@ def command() -> None:
     "Folder of the results. Default: the study's name with -results.", type=click.Path(path_type=Path), metavar="FOLDER"
 )
 @option(
-    "--pool WHERE",
-    "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
-    "place",
-    default="local",
+    "--pool WHERE [local]", "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT."
 )
 @option(
     "--workers N",
@@ -68,8 +61,7 @@ def command() -> None:
 @option("--mem SIZE", "On Slurm: memory of a worker, for example 2GB.", "memory")
 @option("--interface NAME", "On Slurm: network interface that nodes use to reach this host, for example ib0.")
 @option("--dry-run", "Count tasks and core-hours without running them.")
-def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
-              **wishes: str | None) -> None:  # fmt: skip
+def run_study(study: Path, output: Path | None, pool: str, dry_run: bool, as_json: bool, **wishes: Any) -> None:
     """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
 
     \b
@@ -77,8 +69,6 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     batchcast sweep study.toml -o out/
     batchcast sweep study.toml -o out/ --pool slurm --partition short --workers 40 --interface ib0
     """
-    import os
-
     import msgspec
 
     from ...sweep import tasks_of
@@ -86,9 +76,8 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
 
     find_modules_here()
     text, declared = _read(study)
-    given = {key: value for key, value in {**wishes, "workers": workers}.items() if value is not None}
-    wish = msgspec.structs.replace(declared.slurm, **given)
-    many = workers or (wish.workers if place == "slurm" else os.cpu_count() or 1)
+    wish = msgspec.structs.replace(declared.slurm, **{k: value for k, value in wishes.items() if value is not None})
+    many = wishes["workers"] or (wish.workers if pool == "slurm" else os.cpu_count() or 1)
     tasks = tasks_of(declared, study.parent)
     dataset = Dataset(output or Path(f"{study.stem}-results"))
     done = dataset.done()
@@ -97,7 +86,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
         return _print_cost(study, declared, tasks, dataset, done, many, as_json)
     with dataset.alone():
         dataset.declare(tasks, text)
-        failed = _run(todo, dataset, place, many, wish, len(tasks)) if todo else []
+        failed = _run(todo, dataset, pool, many, wish, len(tasks)) if todo else []
         dataset.fold_all()
     if as_json:
         results = [{"key": one.key, "task": one.label, "error": one.why} for one in failed]
@@ -108,8 +97,6 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
         say(f"{len(tasks) - len(failed):,} of {len(tasks):,} tasks have results in {dataset.folder}"
             f" ({len(tasks) - len(todo):,} from before): batchcast sweep report {dataset.folder}")  # fmt: skip
     if failed:
-        from ...errors import BatchcastError
-
         hint = "run the same command again; it repeats only the failed tasks"
         raise BatchcastError(f"{counted(len(failed), 'task')} failed (named above)", hint=hint)
 
@@ -128,9 +115,8 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 @command.command(short_help="Tables of a study's results, with paired intervals.", json=JSON)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @option(
-    "--against 'POLICY, PREDICTOR'",
+    "--against 'POLICY, PREDICTOR'...",
     "Reference plan for differences; repeatable. Default: the study's, else the first.",
-    multiple=True,
 )
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @output_option(
@@ -149,7 +135,6 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     import pyarrow.parquet as pq
 
     from ...report.sweep import ablation_table, frontier_svg, study_tables
-    from ...report.terminal import show
     from ...sweep.compare import ablation, compare
     from ...sweep.dataset import results
 
@@ -169,15 +154,14 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
         return emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
     note(*notes)
     for place, rows in enumerate(compared.values()):
-        show(console(), study_tables(rows)[min(place, 1) :])
+        show_blocks(*study_tables(rows)[min(place, 1) :])
     if words:
-        show(console(), [ablation_table(words)])
+        show_blocks(ablation_table(words))
 
 
 def _read(path: Path) -> tuple[str, Study]:
     """Read a study's text and its declaration; InputError if it cannot be read."""
     from ...ceilings import small_text
-    from ...errors import InputError
     from ...sweep import read_study
     from ...sweep.study import HINT
 
@@ -192,8 +176,8 @@ def _read(path: Path) -> tuple[str, Study]:
 def _print_cost(
     path: Path, study: Study, tasks: list[Task], dataset: Dataset, done: set[str], workers: int, as_json: bool
 ) -> None:
+    """Print how many tasks remain, and how many core-hours they are expected to take."""
     from ...report.sweep import cost_table
-    from ...report.terminal import show
     from ...sweep.dataset import estimate, measured_seconds
 
     measured = measured_seconds(dataset.folder)
@@ -205,4 +189,4 @@ def _print_cost(
     if as_json:
         settings = {"workers": workers, "seconds": source}
         return emit(document("sweep", {"source": str(path)}, settings, [], rows))
-    show(console(), [cost_table(rows, workers, source)])
+    show_blocks(cost_table(rows, workers, source))

@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ...errors import UsageError
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
-from ..output import document, emit, note, progress, say, show_new_job, show_tables, write_text
+from ..output import note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -39,52 +37,23 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @verb("wait", json=TABLES_OR_JSON)
 @log_options
 @predictor_options
-@option(
-    "--predictor NAMES",
-    "Methods, NAME:key=value,..., or `all`.",
-    "predictors",
-    shell_complete=specs("wait"),
-    default=USUAL,
-)
+@option("--predictor NAMES", "Methods, NAME:key=value,..., or `all`.", shell_complete=specs("wait"), default=USUAL)
 @option("--new JOB", "Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].")
+@option("--places FIRST:LAST", "Score only these jobs, counted from 1 in log order; learn from all earlier jobs.")
+@option("--quick-wait SPAN [1h]", "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).")
+@option("--cancelled count|skip [count]", "Jobs withdrawn from the queue: count their wait, or skip them.")
 @option(
-    "--places FIRST:LAST", "Score only these jobs, counted from 1 in log order; learn from all earlier jobs.", "jobs"
-)
-@option(
-    "--quick-wait SPAN",
-    "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
-    "quick",
-    default="1h",
-)
-@option("--cancelled count|skip", "Jobs withdrawn from the queue: count their wait, or skip them.", default="count")
-@option(
-    "--protocol own|honest|starts_first|paper",
+    "--protocol own|honest|starts_first|paper [own]",
     "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
-    default="own",
 )
-@option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).", type=click.Path())
+@option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).")
 @option("--against NAME", "Reference method for differences. Default: recent_wait, else the first.")
 @option("--seed", "Random seed of the intervals.", type=int, default=0)
 @page_option("Also write an HTML page with pictures.")
 @in_periods_option
 @workers_option
 @table_options
-def command(
-    predictors: str,
-    new: str | None,
-    jobs: str | None,
-    quick: str,
-    cancelled: str,
-    protocol: str,
-    machine: str | None,
-    against: str | None,
-    seed: int,
-    page: Path | None,
-    workers: int | None,
-    details: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def command(cancelled: str, protocol: str, **given: Any) -> None:
     """Predict the queue wait of every job of LOG at its submission, and score the predictions.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
@@ -101,24 +70,24 @@ def command(
     from ...report.difference import beside, difference_blocks
     from ...report.tables import wait_table
 
-    thresholds, places = waits.parse_thresholds(quick), waits.parse_jobs(jobs) if jobs else None
-    specs = split_specs(predictors, "wait")
+    jobs, thresholds = given["places"], waits.parse_thresholds(given["quick_wait"])
+    places = waits.parse_jobs(jobs) if jobs else None
+    specs = split_specs(given["predictor"], "wait")
     check_installed("wait", specs)
     clock = None if protocol == "own" else protocol
     if given["in_periods"] is not None:
         refuse_others({"protocol", "cancelled"})
-        return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled, "as_json": as_json}, clock)
-    del given["in_periods"]
-    described = _described(machine, specs)
-    if new is not None:
-        return _answer_new(new, specs, cancelled, as_json, given, described)
+        return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled}, clock)
+    machine = _described(given["machine"], specs)
+    if given["new"] is not None:
+        return _answer_new(specs, cancelled, given, machine)
     log = take_log(given)
     trace = log.trace
     rows = waits.scored_rows(trace, places, cancelled)
-    size = trace.info.max_procs
     head = trace[: waits.last_needed(rows)]
     inside = rows[: len(head)]
-    options = {"on": waits.RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
+    on = waits.RecordedClock(clock, log.procs, trace.info.max_procs)
+    options = {"on": on, "cancelled": cancelled, "machine": machine}
 
     def of(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
         return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **options)
@@ -127,14 +96,14 @@ def command(
         Task(f"Predicting waits with {', '.join(map(named, group))}", waits.last_needed(rows), of(group))
         for group in waits.passes(specs)
     ]
-    bars = under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)
+    bars = under_bars("Forecasting waits", tasks, workers_for(given["workers"], len(trace)), progress)
     done = sorted((run for runs in bars for run in runs), key=lambda run: specs.index(run[1].predictor))
     first = {spec: next(run for _, run in done if run.predictor == spec) for spec in specs}
     points = {spec: run.forecasts.points for spec, run in first.items()}
     scores = {spec: waits.crps(run, head) for spec, run in first.items()}
     search = {spec: max(run.search_s for _, run in done if run.predictor == spec) for spec in specs}
     results = [waits.figures(run, head, inside, threshold) for threshold, run in done]
-    reference = reference_of(specs, against, WAIT)
+    reference, seed = reference_of(specs, given["against"], WAIT), given["seed"]
     waits.at_pqstars_share(results, done, head, inside)
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
     results = [{**row, **keys[row["predictor"]]} for row in results]
@@ -148,23 +117,24 @@ def command(
     costs = {spec: cost for spec, cost in search.items() if cost}
     settings = {
         **log.settings, "predictor": specs, "jobs": jobs, "quick_s": thresholds, "cancelled": cancelled,
-        "protocol": protocol, "machine": machine, "against": reference, "seed": seed, "search_s": costs,
+        "protocol": protocol, "machine": given["machine"], "against": reference, "seed": seed, "search_s": costs,
     }  # fmt: skip
     title = f"Wait predictions · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
-    if page is not None:
-        _write_page(page, log, wait_table(results, title), done, inside, thresholds[0], settings)
-    wait = waits.recorded_wait(trace)
-    shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
-    if as_json:
-        return emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
+    if given["page"] is not None:
+        _write_page(given["page"], log, wait_table(results, title), done, inside, thresholds[0], settings)
+    if given["as_json"]:
+        wait = waits.recorded_wait(trace)
+        shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
+        return log.emit("wait", settings, results, notes, **shares)
     searches = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in costs.items()]
     note(*notes)
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
-    shown = results if details else once
+    shown = results if given["details"] else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show_tables([table, *searches], details, explained, headline=_best(once), next_step=_next_step(len(trace), specs))
+    following = _next_step(len(trace), specs)
+    show_tables([table, *searches], given["details"], explained, headline=_best(once), next_step=following)
 
 
 def _best(rows: Sequence[dict[str, Any]]) -> str:
@@ -232,16 +202,14 @@ def _described(path: str | None, specs: list[str]) -> Machine | None:
     return open_machine(path)
 
 
-def _answer_new(
-    new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], machine: Machine | None
-) -> None:
+def _answer_new(specs: list[str], cancelled: str, given: dict[str, Any], machine: Machine | None) -> None:
     """Print every predictor's wait of one new job, learned from the whole log up to its submission."""
     import numpy as np
 
     from ...evaluation.new_jobs import instant, parse_new, with_new_jobs
     from ...evaluation.wait import RecordedClock, run_wait
 
-    job = parse_new(new)
+    job = parse_new(given["new"])
     log = take_log(given)
     trace, at = log.trace, instant(log.trace, job.at)
     asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
@@ -256,5 +224,5 @@ def _answer_new(
         rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),
                      "wait_s": float(said.points[place]), "bound_s": bound, "level": float(level),
                      "basis": said.basis[place]})  # fmt: skip
-    settings = {"predictor": specs, "new": new, "cancelled": cancelled}
-    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, as_json)
+    settings = {"predictor": specs, "new": given["new"], "cancelled": cancelled}
+    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, given["as_json"])

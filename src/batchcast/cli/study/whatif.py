@@ -10,25 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import option, table_options, verb
-from ..options import (
-    describe_log,
-    log_options,
-    replicate_options,
-    score_options,
-    take_log,
-    take_score,
-    workers_for,
-    workers_option,
-)
-from ..output import document, echo, emit, log_as_typed, note, progress, show_tables
-from ..schedule_options import LEARNED, settle
+from ..options import log_options, replicate_options, score_options, take_chosen, take_log, workers_for, workers_option
+from ..output import echo, note, progress, show_tables
+from ..schedule_options import described_machine, next_step, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...machines.machine import Machine
     from ...report.blocks import Block
     from ...results.whatif import WhatIf
+    from ..options import Log
 
 NOW = "now"
 
@@ -36,8 +27,8 @@ NOW = "now"
 @verb(short_help="Simulate a changed machine, scheduler or limit, and compare waits by group.")
 @log_options
 @score_options
-@option("--machine FILE", "The present machine, or `learned`. Default: LOG's.", "described", type=click.Path())
-@option("--vary CHANGES", "A changed machine, such as nodes=+10%; repeatable.", "variants", multiple=True)
+@option("--machine FILE", "The present machine, or `learned`. Default: LOG's.")
+@option("--vary CHANGES...", "A changed machine, such as nodes=+10%; repeatable.", "variants")
 @option("--demand CHANGE", "More or less work: +20%, or +20%,target=4h.")
 @option("--reserve OUTAGE", "A planned outage: nodes=ALL,start=TIME,hours=10.")
 @option("--extend JOB", "More time for a running job: job=4711,hours=4.")
@@ -76,11 +67,9 @@ def command(**given: Any) -> None:
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
 
-    variants, described = _each(given["variants"]), _described(given["described"])
+    variants, described = _each(given["variants"]), described_machine(given["machine"])
     log = take_log(given)
-    scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
-    mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
-    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, mask)
+    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, take_chosen(given, log))
     plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
     if given["demand"]:
         return _grow(given, log, plan)
@@ -94,17 +83,19 @@ def command(**given: Any) -> None:
     if replicates:
         with progress(f"Simulating {replicates} replicates", replicates) as tick:
             more = plan.replicated(log.trace, log.procs, replicates, seed, tick, workers)
-    found = plan.result(log.trace, made, mask, log.procs, seed, more)
-    notes = [*(line for line in log.warnings if line.startswith("learned: ")), *found.notes]
+    inside = np.ones(len(log.trace), bool) if mask is None else mask
+    found = plan.result(log.trace, made, inside, log.procs, seed, more)
+    notes = [*log.learned, *found.notes]
     if given["as_json"]:
-        settings = {**log.settings, "variants": list(plan.machines), "seed": seed, "replicates": replicates}
-        about = {**describe_log(log.trace), "validity": found.validity.row()}
-        return emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
+        settings = {"variants": list(plan.machines), "seed": seed, "replicates": replicates}
+        return log.emit("whatif", settings, [*found.rows, *found.groups], notes, validity=found.validity.row())
     note(*notes)
     blocks, explained = _tables(found, brief=not (given["details"] or replicates))
-    blocks += explained if replicates else []  # a user who requests replicates wants to see the intervals
-    folded = [] if replicates else explained
-    show_tables(blocks, given["details"], folded, headline=_headline(found.rows), next_step=_next(found.validity))
+    if replicates:  # a user who requests replicates wants to see the intervals
+        blocks, explained = [*blocks, *explained], []
+    grow = "add --demand +20% to see whether the gain remains when the amount of work grows"
+    following = next_step(found.validity, grow)
+    show_tables(blocks, given["details"], explained, headline=_headline(found.rows), next_step=following)
 
 
 for _parameter in command.params:
@@ -112,14 +103,7 @@ for _parameter in command.params:
         _parameter.required = False
 
 
-def _described(path: str | None) -> Machine | str | None:
-    """Return the machine of `--machine`, `learned`, or None for the machine that LOG gives."""
-    from ...trace.machine_files import open_machine
-
-    return path if path is None or path == LEARNED else open_machine(path)
-
-
-def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
+def _grow(given: dict[str, Any], log: Log, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
     from ...results.whatif import growth, parse_growth, smallest
@@ -128,13 +112,13 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     share, target = parse_growth(given["demand"])
     replicates = given["replicates"] or 5
     workers = workers_for(given["workers"], len(log.trace))
-    options = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
+    options: dict[str, Any] = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
     with progress("Simulating grown logs", None) as tick:
         grown = growth(log.trace, plan, share, **options, tick=tick)
     if given["as_json"]:
-        settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
+        settings = {"variants": list(plan.machines), "demand": share, "replicates": replicates}
         settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
-        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
+        return log.emit("whatif", settings, grown.rows, grown.notes)
     show_tables([growth_table(grown.rows, grown.notes[0])], given["details"])
     if target == target:
         for word, name in smallest(grown.rows, target).items():
@@ -151,18 +135,17 @@ def _reserve(given: dict[str, Any]) -> None:
 
     if given["variants"] or given["replicates"]:
         raise click.UsageError("--reserve cannot be combined with --vary or --replicates.")
-    described, log = given["described"], take_log(given)
+    log = take_log(given)
     info = log.trace.info
     planned = parse_outage(given["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
-    machine, log, _ = settle(_described(described) or machine_of_log(log.trace, log.procs), log, None)
+    machine, log, _ = settle(described_machine(given["machine"]) or machine_of_log(log.trace, log.procs), log, None)
     planned.names(machine)
     workers = workers_for(given["workers"], len(log.trace))
     with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
         result = outage(log.trace, machine, planned, procs=log.procs, workers=workers, tick=tick)
     if given["as_json"]:
-        settings = {**log.settings, "reserve": given["reserve"]}
         results = [*result.rows, *({"part": "group", **row} for row in result.groups)]
-        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
+        return log.emit("whatif", {"reserve": given["reserve"]}, results, result.notes)
     note(*result.notes)
     from ...report.outage import outage_blocks
 
@@ -187,7 +170,7 @@ def _live(given: dict[str, Any]) -> None:
     if given["log"]:
         raise click.UsageError("--extend concerns jobs that run now; it accepts no LOG.")
     now, settings = time.time(), load({})
-    machine = open_machine(given["described"]) if given["described"] else None
+    machine = open_machine(given["machine"]) if given["machine"] else None
     if given["extend"]:
         reply = queue_whatif.extend(settings, *parse_extension(given["extend"]), myself(), now, machine)
     else:
@@ -236,13 +219,6 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     best = min(others, key=lambda row: row["mean_wait_s"], default=now)
     shortest = f"; shortest with {best['policy']}: {span(best['mean_wait_s'])}" if others else ""
     return f"Simulated mean wait now: {span(now['mean_wait_s'])}{shortest}."
-
-
-def _next(checked: Any) -> str:
-    """Return the next step: describe the machine better if the simulated waits are not close, else add more work."""
-    if not checked.trusted:
-        return f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
-    return "add --demand +20% to see whether the gain remains when the amount of work grows"
 
 
 def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:

@@ -4,39 +4,37 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import BatchcastError
+from ...units import counted, span
 from ..grammar import option, verb
 from ..output import echo, percent, print_columns, printed
-from ..site_options import myself, parse_when, site_options
+from ..site_options import myself, site_options, site_settings, span_parameters, time_span
 
 
 @verb()
 @site_options
-@option("-S, --starttime TIME", "Predictions made at or after this time.", default="now-30days")
+@option("-S, --starttime TIME [now-30days]", "Predictions made at or after this time.")
 @option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
 @option("-p, --partition NAME", "Only this partition.")
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(
-    starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
-) -> None:
+def command(partition: str | None, parsable2: bool, as_json: bool, **given: Any) -> None:
     """Show the coverage and errors of past predictions, beside `squeue --start` of the same moments."""
     from ...service.answers import questions
     from ...service.answers.answer import Answer
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load
 
-    since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
-    settings = load(flags)
-    asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
-    asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
+    since, until = time_span(given)
+    settings = site_settings(given)
+    parameters = {"partition": partition, **span_parameters(since, until)}
     sent, unknown = _of_submissions(since, until)
     asked = (settings, since, until, partition, myself(), time.time())
     try:
-        reply = answer_or_ask_service(settings, "accuracy", asked_for, lambda: questions.accuracy(*asked))
+        reply = answer_or_ask_service(settings, "accuracy", parameters, lambda: questions.accuracy(*asked))
     except BatchcastError as error:
         if sent is None:
             raise
@@ -63,8 +61,6 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]] | 
 
     None if this user never used `batchcast submit`, or has no clusters.
     """
-    import os
-
     from ...clusters.configured import configured
     from ...clusters.outcomes import judge, learn_outcomes
     from ...store.ledger import Ledger, ledger_path
@@ -80,8 +76,6 @@ def _of_submissions(since: float, until: float) -> tuple[list[dict[str, Any]] | 
 
 def _print_sent(row: Mapping[str, Any]) -> None:
     """Print two sentences about the jobs that `batchcast submit` sent to a cluster."""
-    from ...units import counted, span
-
     echo(
         f"your {counted(row['submissions'], 'job')} of batchcast submit, {row['sent_elsewhere']} of them sent away "
         f"from {row['home']}: {row['right']:.0%} ended before every other cluster's likely end, "
@@ -109,8 +103,8 @@ def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print the errors and the coverage of predictions, one table for each moment of the predictions."""
     from ...service.answers.accuracy import BEFORE, SCORED
-    from ...units import span
 
     titles = {
         "submit": "predicted at submission, for all jobs, including jobs that started at once",
@@ -154,8 +148,6 @@ def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the planning trial: jobs that were drawn at random to be planned, compared with jobs that were not
     drawn."""
-    from ...units import span
-
     if not rows:
         return
     echo("planning (plan_percent): jobs drawn for planning compared with the others; 90 % intervals over users' weeks:")
@@ -175,8 +167,6 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print whose waits the queue order shortens and lengthens most."""
-    from ...units import span
-
     if not rows:
         return
     from ...service.answers.who_pays import WHAT_IT_IS
@@ -261,8 +251,10 @@ def _by(method: str) -> str:
 
 
 def _ratio(value: float | None) -> str:
+    """Return a ratio with two decimals, - if it is unknown."""
     return "-" if value is None or value != value else f"{value:.2f}"
 
 
 def _number(value: float | None) -> float:
+    """Return a number; NaN for None."""
     return math.nan if value is None else float(value)

@@ -4,17 +4,26 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import time
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...document import in_number
+from ...errors import BatchcastError, NoAnswer, Unreachable, UsageError
 from ...units import counted, format_memory, span
-from ..completion import words_or_file
+from ..completion import column_maps
 from ..grammar import option, verb
 from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
-from ..site_options import myself, parse_when, site_options
+from ..site_options import ask, myself, site_options, site_settings, span_parameters, time_span
+
+if TYPE_CHECKING:
+    from ...service.settings import Settings
 
 MANY = 40
 """Without --each, at most this many lines of jobs are printed."""
@@ -38,13 +47,9 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @option("--tasks", "With --each or jobs: print the tasks of an array separately.")
 @option("--months user|account|partition", "Compare months, by user, account or partition.")
 @option("--digest", "Print one page for mail: the last two months, and what to change.")
-@option(
-    "--map FILE.toml|NAME",
-    "With FILE: column map of a CSV, as for `info`.",
-    shell_complete=words_or_file(("nrel", "graham")),
-)
+@option("--map FILE.toml|NAME", "With FILE: column map of a CSV, as for `info`.", shell_complete=column_maps)
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **flags: Any) -> None:
+def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any) -> None:
     """Show what jobs requested and used, how long they waited, and which options to change.
 
     With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
@@ -56,46 +61,31 @@ def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **flags: Any)
     batchcast report 4711 4712_3
     batchcast report --each -u alice
     """
-    of = {"jobs": jobs, **{key: flags.pop(key) for key in ("user", "account", "partition", "each")}}
-    of |= {"cluster": flags["cluster"]}
-    of |= {key: flags.pop(key) for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
+    of = {"jobs": jobs, **{key: given[key] for key in ("user", "account", "partition", "each", "cluster")}}
+    of |= {key: given[key] for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
     if jobs or of["each"] or of["months"] or of["digest"]:
-        return _from_accounting(flags, of, parsable2, as_json)
-    from ...errors import NoStore
-    from ...service.answers import questions
+        return _from_accounting(site_settings(given), of, parsable2, as_json)
+    from ...service.answers import fallback, questions
     from ...service.answers.disclosure import Whose
-    from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load, own_name
+    from ...service.settings import own_name
 
     user = of["user"] or (None if of["account"] or of["partition"] else own_name())
     who = Whose(user, of["account"], of["partition"])
-    since, until = parse_when(of["starttime"] or RECENT), parse_when(of["endtime"]) if of["endtime"] else math.inf
-    asked = (load(flags), who, since, until, myself(), time.time())
-    asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
-    asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
-    try:
-        reply = answer_or_ask_service(asked[0], "report", asked_for, lambda: questions.report(*asked))
-    except NoStore as error:
-        from ...service.answers import fallback
-
-        reply = fallback.report(*asked, error.message)
+    asked = (site_settings(given), who, *time_span(of, RECENT), myself(), time.time())
+    parameters = {**who._asdict(), **span_parameters(*asked[2:4])}
+    here, without_store = partial(questions.report, *asked), partial(fallback.report, *asked)
+    reply = ask(asked[0], "report", parameters, here, without_store)
     if printed("report", reply, as_json, parsable2):
         return
     _print_summary(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
-def _from_accounting(flags: dict[str, Any], of: Row, parsable2: bool, as_json: bool) -> None:
+def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool) -> None:
     """Print jobs one by one, or months, from one query to sacct or from files."""
-    from ...errors import NoAnswer
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
-    from ...service.settings import load
 
-    settings = load(flags)
-    usual = None if of["jobs"] else RECENT_OF_DIGEST if of["digest"] else RECENT
-    starttime = of["starttime"] or usual
-    since = parse_when(starttime) if starttime else -math.inf
-    until = parse_when(of["endtime"]) if of["endtime"] else math.inf
+    since, until = time_span(of, None if of["jobs"] else RECENT_OF_DIGEST if of["digest"] else RECENT)
     files = _files(of["jobs"], of["map"])
     used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
     note(*([] if used else warnings))
@@ -132,12 +122,11 @@ def _from_accounting(flags: dict[str, Any], of: Row, parsable2: bool, as_json: b
     else:
         _print_jobs(rows if of["each"] else _largest(rows))
         _print_total(total, len(rows), of["each"])
-    _print_advice(advised)
+    _print_advice(advised, 8, 24)
 
 
-def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_limits_of_walltime(settings: Settings, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add the limits that `walltime` suggests, if there is a store that this user can read."""
-    from ...errors import BatchcastError
     from ...service.answers.disclosure import open_site
     from ...service.answers.walltime import with_limits_of_walltime
 
@@ -150,11 +139,6 @@ def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> li
 
 def _files(words: Sequence[str], column_map: str | None) -> list[str]:
     """Return the words if they name files; UsageError for a word that is neither a job nor a file."""
-    import re
-    from pathlib import Path
-
-    from ...errors import UsageError
-
     files = [word for word in words if word == "-" or Path(word).exists()]
     jobs = [word for word in words if word not in files]
     if bad := [word for word in jobs if not re.fullmatch(r"\d+([_+]\d+)?", word)]:
@@ -170,7 +154,6 @@ def _files(words: Sequence[str], column_map: str | None) -> list[str]:
 
 def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the selected jobs of these files, and the reader's notes."""
-    from ...document import in_number
     from ...service.answers.job_use import of_logs
 
     used, notes = of_logs(files, _local_zone(), of["cluster"], of["map"])
@@ -183,10 +166,6 @@ def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tupl
 
 def _local_zone() -> str:
     """Return this machine's time zone by name, as sacct uses it; today's UTC offset if the name is unknown."""
-    import os
-    from pathlib import Path
-
-    from ...errors import UsageError
     from ...trace.select import zone
 
     named = os.environ.get("TZ") or str(Path("/etc/localtime").resolve()).partition("zoneinfo/")[2]
@@ -198,9 +177,8 @@ def _local_zone() -> str:
         return f"{offset[:3]}:{offset[3:]}"
 
 
-def _of_slurm(settings: Any, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
-    from ...errors import Unreachable, UsageError
     from ...service.answers import job_use
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
@@ -209,12 +187,9 @@ def _of_slurm(settings: Any, of: Row, since: float, until: float) -> tuple[list[
     jobs = of["jobs"]
     if settings["scheduler"] != "slurm":
         raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
-    which = [f"--jobs={','.join(jobs)}"] if jobs else []
     named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
-    if not jobs:
-        which = named + (
-            [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={own_name()}"]
-        )
+    whose = f"--user={of['user']}" if of["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
+    which = [f"--jobs={','.join(jobs)}"] if jobs else [*named, whose]
     try:
         used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
     except Unreachable as error:
@@ -233,10 +208,12 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _month(instant: float) -> str:
+    """Return the month of an instant in local time, - if it is unknown."""
     return time.strftime("%Y-%m", time.localtime(instant)) if math.isfinite(instant) else "-"
 
 
 def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> None:
+    """Print one line per job name, user or partition, and the advice."""
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
     columns: TextColumns = [
         (title, lambda r: _short_name(r[by], 32)),
@@ -253,8 +230,7 @@ def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> N
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
     echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
-    for one in advised[:10]:
-        echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
+    _print_advice(advised, 10, 32)
 
 
 def _print_jobs(rows: Sequence[Row]) -> None:
@@ -314,16 +290,15 @@ def _usage(by: str, with_month: bool) -> TextColumns:
     ]
 
 
-def _print_advice(advised: Sequence[Row], most: int = 8) -> None:
-    """Print a sentence for each kind of job that could request less, or needs more."""
+def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
+    """Print a sentence for each kind of job that could request less, or needs more; names have `width` characters."""
     for one in advised[:most]:
-        echo(
-            f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {counted(one['jobs'])}): {one['advice']}"
-            + (f"; {one['waited']}" if one["waited"] else "")
-        )
+        who = f"{_short_name(one['job_name'], width)} ({one['user'] or '-'}, {counted(one['jobs'])})"
+        echo(f"advice: {who}: {one['advice']}" + (f"; {one['waited']}" if one.get("waited") else ""))
 
 
 def _colored(share: float) -> Cell:
+    """Return a used share as a cell in green, yellow or red."""
     if math.isnan(share):
         return Cell("-", None)
     return Cell(f"{share:.0%}", "green" if share >= SOUND else "red" if share < POOR else "yellow")

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `start` prints: a sentence per job, and a table of the choices for a script, the best first."""
+"""What `start` prints: a table of waiting jobs with a sentence per job, and tables of the choices for a script."""
 
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from ..output import Row, TextColumns, echo, percent, print_rows, say
+from ...units import counted, format_memory, span
+from ..output import Row, TextColumns, echo, percent, print_columns, print_rows, say
 from ..site_options import clock
 
 
@@ -19,8 +22,6 @@ def say_ignored(options: Sequence[str]) -> None:
 
 def print_where(results: Sequence[Row], now: float, deadline: bool, any_size: bool, script: str) -> None:
     """Print one line per choice, then the best choice as a command to copy, and the rule that selected this choice."""
-    from ...units import format_memory, span
-
     gpus, asks = any(r["gpus"] for r in results), any(_known(r["memory_kib"]) for r in results)
     columns: TextColumns = [
         ("PARTITION", lambda r: str(r["partition"] or "-")),
@@ -71,8 +72,6 @@ def gpu_switches(ways: Sequence[Row]) -> list[str]:
 
 def _moved(seconds: float) -> str:
     """Return a change of an instant in words."""
-    from ...units import span
-
     if seconds != seconds:
         return NOT_KNOWN
     return "the same" if abs(seconds) < 60 else f"{span(abs(seconds))} {'later' if seconds > 0 else 'sooner'}"
@@ -80,8 +79,6 @@ def _moved(seconds: float) -> str:
 
 def print_chunks(results: Sequence[Row], now: float) -> None:
     """Print one line per chunk length, and the length with which all chunks are likely to end first."""
-    from ...units import span
-
     columns: TextColumns = [
         ("LENGTH", lambda r: span(r["length_s"])),
         ("CHUNKS", lambda r: f"{r['chunks']}"),
@@ -114,6 +111,7 @@ def best_words(ways: Sequence[Row], deadline: bool, any_size: bool, script: str)
 
 
 def _known(value: float | None) -> bool:
+    """Return whether a number is neither None nor NaN."""
     return value is not None and value == value
 
 
@@ -145,11 +143,8 @@ def sentences(results: Sequence[Row], now: float, most: int = 5) -> list[str]:
 
 def why_moved(results: Iterable[Row], now: float, most: int = 5) -> list[str]:
     """Return one line for each of the first `most` reasons why an answer moved, with the jobs that share it."""
-
-    def words(r: Row) -> str:
-        return f"since {clock(r['moved_since_s'], now)}: {r['why_it_moved']}" if r.get("why_it_moved") else ""
-
-    return _by_words(results, words, most, ", ")
+    moved = (r for r in results if r.get("why_it_moved"))
+    return _by_words(moved, lambda r: f"since {clock(r['moved_since_s'], now)}: {r['why_it_moved']}", most, ", ")
 
 
 def before_maintenance(results: Iterable[Row], most: int = 5) -> list[str]:
@@ -168,11 +163,8 @@ def priority_passes(results: Iterable[Row], most: int = 5) -> list[str]:
     >>> priority_passes([{"job_id": "7", "priority_passes": "not known"}])
     []
     """
-
-    def words(r: Row) -> str:
-        return "" if r.get("priority_passes") == NOT_KNOWN else str(r.get("priority_passes") or "")
-
-    return _by_words(results, words, most)
+    known = (r for r in results if r.get("priority_passes") != NOT_KNOWN)
+    return _by_words(known, lambda r: str(r.get("priority_passes") or ""), most)
 
 
 def sentence(r: Row, now: float, record: str = "") -> str:
@@ -202,6 +194,7 @@ def coverage_of_similar(r: Row) -> str:
 
 
 def _between(early: float, late: float, now: float) -> str:
+    """Return the 10 % and 90 % start times as the beginning of a sentence."""
     if math.isfinite(early) and math.isfinite(late):
         return f"between {_minute(max(early, now), now)} and {_minute(late, now)}, "
     if math.isfinite(early):
@@ -226,6 +219,7 @@ def _percent(share: float) -> str:
 
 
 def _names(ids: list[str]) -> str:
+    """Return the id of the first job and the number of the other jobs."""
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
 
 
@@ -238,8 +232,139 @@ def advice_lines(r: Row) -> list[str]:
     """
     if r.get("advised_limit") is None:
         return []
-    flags = f"advised: --time={r['advised_limit']}"
-    if r["advised_memory"] is None:
-        return [flags, f"  --time: {r['advised_why']}", f"  no --mem: {r['advised_memory_why']}"]
-    whys = [f"  --time: {r['advised_why']}", f"  --mem: {r['advised_memory_why']}"]
-    return [f"{flags} --mem={r['advised_memory']}", *whys]
+    flag, no = (f" --mem={r['advised_memory']}", "") if r["advised_memory"] is not None else ("", "no ")
+    flags = f"advised: --time={r['advised_limit']}{flag}"
+    return [flags, f"  --time: {r['advised_why']}", f"  {no}--mem: {r['advised_memory_why']}"]
+
+
+LONGEST = 32
+"""Maximum length of the shared name of an array's tasks; a longer name would make the table too wide."""
+
+
+def print_waiting(results: Sequence[Row], now: float, slurm: bool) -> None:
+    """Print a table of waiting jobs, and what their predictions rest on.
+
+    Tasks of an array that wait for the same reason share a line, from first to last start.
+    """
+    slurm = slurm or results[0]["method"] is None
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for r in results:
+        array, _, task = r["job_id"].partition("_")
+        columns = _columns(r, now, slurm)
+        same = (array, columns[0], columns[-1]) if task and math.isfinite(r["likely_start_s"]) else columns
+        groups.setdefault((array, str(bool(task)), *same), []).append(r)
+    lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
+    for tasks in groups.values():
+        tasks.sort(key=lambda r: r["likely_start_s"] if math.isfinite(r["likely_start_s"]) else math.inf)
+        first, last = (_columns(_extreme(tasks, least), now, slurm) for least in (True, False))
+        cells = [_from_to(a, b) if name != "WAITED" else a for name, a, b in zip(lines[0][1:], first, last)]
+        lines.append([_together([r["job_id"] for r in tasks]), *cells])
+    print_columns(lines, left=len(lines[0]))
+    heads = [
+        {**tasks[0], "job_id": f"{tasks[0]['job_id']} (the first of {len(tasks):,})"} if len(tasks) > 1 else tasks[0]
+        for tasks in groups.values()
+    ]
+    for line in (*sentences(heads, now), *before_maintenance(heads), *priority_passes(heads), *why_moved(heads, now)):
+        echo(line)
+    for line in _bases([r["basis"] for r in results]):
+        echo(line)
+    for r in results:
+        if r.get("simulated_why"):
+            echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
+        for line in advice_lines(r):
+            echo(line)
+    for part, r in {r["partition"]: r for r in results}.items():
+        if r["method"] is not None:
+            echo(f"track record on {part}{_record(r)}")
+
+
+def _extreme(tasks: Sequence[Row], least: bool) -> Row:
+    """Return the first (or last) task by likely start, with the earliest (or latest) of each time over all tasks.
+
+    The task that likely starts first need not have the earliest 90 % time.
+    """
+    of: dict[str, Any] = dict(tasks[0 if least else -1])
+    for name in ("likely_start_s", "by_90_start_s", "slurm_start_s"):
+        known = [r[name] for r in tasks if r.get(name) is not None and r[name] == r[name]]
+        if known:
+            of[name] = min(known) if least else max(known)
+    return of
+
+
+def _from_to(first: str, last: str) -> str:
+    """Return a range of two cells as text; if both are on one day, the day is given once.
+
+    >>> _from_to("2026-11-27T01:00:00", "2026-11-27T02:30:00"), _from_to("main", "main")
+    ('2026-11-27T01:00:00 to 02:30:00', 'main')
+    """
+    day, _, hour = last.partition("T")
+    return first if first == last else f"{first} to {hour if hour and first.startswith(day) else last}"
+
+
+def _bases(said: Sequence[str]) -> list[str]:
+    """Return the bases of the answers; bases that differ only in their figures are counted.
+
+    >>> _bases(["model: behind 2 jobs", "model: behind 3 jobs", "it cannot start as it is"])
+    ['basis: model: behind 2 jobs (1 other answer with other figures: --json)', 'basis: it cannot start as it is']
+    """
+    kinds: dict[str, list[str]] = {}
+    for basis in dict.fromkeys(said):
+        kinds.setdefault(re.sub(r"[0-9.]+", "", basis.partition(":")[0]), []).append(basis)
+    others = " ({} with other figures: --json)"
+    return [
+        f"basis: {some[0]}{others.format(counted(len(some) - 1, 'other answer')) if len(some) > 1 else ''}"
+        for some in kinds.values()
+    ]
+
+
+def _record(r: Row) -> str:
+    """Return how accurate the predictions of the answering method were so far."""
+    from ...predict.protocol import method_name
+
+    who = method_name(r["method"])
+    came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
+    if not came and not late:
+        return f": the outcome of {who} is not known yet, so the reliability of its 90 % time is unknown"
+    long = f" of {r['track_record_of']}" if r.get("track_record_of", "all") != "all" else ""
+    words = [f"{came:,} forecasts{long} by {who}"]
+    if late:
+        words.append(f"{late} more jobs wait longer than their 90 % time")
+    if cover is not None and cover == cover:
+        words.append(f"{cover:.0%} started by the 90 % time")
+    if came:
+        words.append(f"half were within {span(r['track_record_median_ae_s'], '-')}")
+    return f", last 30 days: {', '.join(words)}"
+
+
+def _columns(r: Row, now: float, slurm: bool) -> tuple[str, ...]:
+    """Return the table cells of a job, except its id. A wait from an unknown instant is shown as +wait."""
+    lines = []
+    for name in ("likely", "by_90"):
+        wait, at = r[f"{name}_wait_s"], r[f"{name}_start_s"]
+        floating = at != at and wait == wait and wait != float("inf")
+        lines.append(f"+{span(wait)}" if floating else clock(at, now))
+    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if lines[0].startswith("+") else "")
+    estimate = [clock(r["slurm_start_s"], now)] if slurm else []
+    return (r["partition"] or "-", *lines, span(r["waited_s"], "-"), *estimate, why)
+
+
+def _together(ids: list[str]) -> str:
+    """Return one name for tasks of an array, at most `LONGEST` characters: the first spans and the last span.
+
+    >>> _together(["15_2", "15_3", "15_4", "15_9"])
+    '15_[2-4,9]'
+    >>> _together([f"15_{k}" for k in range(1, 200) if k % 3])
+    '15_[1-2,4-5,7-8,10-11,...,199]'
+    """
+    from ...formats.slurm.resources import fold
+
+    if len(ids) == 1:
+        return ids[0]
+    name = fold(sorted(ids, key=lambda job_id: int(job_id.partition("_")[2])))
+    array, _, tasks = name.removesuffix("]").partition("[")
+    words = tasks.split(",")
+    for kept in range(len(words) - 2, 0, -1):
+        if len(name) <= LONGEST:
+            break
+        name = f"{array}[{','.join(words[:kept])},...,{words[-1]}]"
+    return name

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
+from typing import Any
 
 import click
 
+from ...errors import NoAnswer, UsageError
 from ...units import span
 from ..grammar import option, risk_option, verb
 from ..output import echo, printed, say
-from ..site_options import myself, site_options
+from ..site_options import ask, myself, site_options, site_settings
 
 LEAST_JOBS = 5
 RECENT = 10
@@ -26,40 +29,24 @@ RECENT = 10
 @option("--memory", "Suggest only the memory request.", "memory_alone")
 @option("-P, --parsable2", "Print columns separated by |.")
 def command(
-    what: str | None,
-    glob: str | None,
-    user: str | None,
-    risk: float,
-    store: str | None,
-    scheduler: str | None,
-    cluster: str | None,
-    memory_alone: bool,
-    parsable2: bool,
-    as_json: bool,
+    what: str | None, glob: str | None, user: str | None, risk: float, memory_alone: bool, **given: Any
 ) -> None:
     """Suggest a time limit and memory request for your next job, based on your similar past jobs.
 
     Similar jobs have the same name and size, else the same name, else the same size. The suggestion follows the site's
     minimum, rounding and maximum. Memory is per node, and at most the memory of one node.
     """
-    from ...errors import NoAnswer, NoStore, UsageError
-    from ...service.answers import questions, walltime
-    from ...service.answers.fallback import answer_or_ask_service
-    from ...service.settings import load, own_name
+    from ...service.answers import fallback, questions, walltime
+    from ...service.settings import own_name
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
-    settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    asked = (settings, what, glob, user or own_name(), myself(), risk, time.time())
-    asked_for = {**walltime.service_parameters(what, glob), "user": user, "risk": risk}
-    try:
-        reply = answer_or_ask_service(settings, "walltime", asked_for, lambda: questions.walltime(*asked))
-    except NoStore as error:
-        from ...service.answers import fallback
-
-        reply = fallback.walltime(*asked, error.message)
+    asked = (site_settings(given), what, glob, user or own_name(), myself(), risk, time.time())
+    parameters = {**walltime.service_parameters(what, glob), "user": user, "risk": risk}
+    here, without_store = partial(questions.walltime, *asked), partial(fallback.walltime, *asked)
+    reply = ask(asked[0], "walltime", parameters, here, without_store)
     (answer,) = reply.results
-    if printed("walltime", reply, as_json, parsable2):
+    if printed("walltime", reply, given["as_json"], given["parsable2"]):
         return
     if glob is not None and math.isfinite(answer["asked_limit_s"] or math.nan):
         say(f"for a job like the latest of these jobs, which requested {span(answer['asked_limit_s'])}")
