@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from functools import partial
@@ -36,6 +36,7 @@ from ...store.place import is_open
 from ...store.reader import Reader
 from ...store.rows import NOTHING
 from ..settings import Settings, is_private
+from .answer import Answer, staleness
 from .latest import CUT
 
 if TYPE_CHECKING:
@@ -281,6 +282,11 @@ class Site(NamedTuple):
     def disclosed(self, value: Any) -> Any:
         """Replace each `OfOthers` in a value by what this viewer may see."""
         return disclosed(value, self.private)
+
+    def answer(self, shown: Mapping[str, Any], results: Sequence[Any], notes: Iterable[str] = (), **log: Any) -> Answer:
+        """Return an answer in which each `OfOthers` is replaced. Warnings about old data come before `notes`."""
+        warnings = [*staleness(self.memory, self.now), *notes]
+        return Answer({"cluster": self.cluster, **log}, shown, warnings, self.disclosed(results))
 
     def last_days(self, days: float) -> float:
         """Return the beginning of the last `days` days, epoch seconds; if jobs are hidden, the beginning of a day."""

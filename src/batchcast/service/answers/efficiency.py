@@ -16,7 +16,7 @@ from typing import Any
 
 from ...metrics.beside import Axis, Beside, Waited, beside
 from ...units import span
-from .advice import LEAST_JOBS, RISK, Rules, as_request, request_for
+from .advice import LEAST_JOBS, RISK, MemoryNeed, Rules, as_request, request_for
 from .job_use import JobUse
 from .track_record import median
 from .usage import GIB, LEAST_WASTE, on_size, on_time, suggestion
@@ -206,15 +206,15 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     measured = [j for j in jobs if j.memory_kib > 0 and j.memory_asked_kib > 0]
     if len(measured) < LEAST_JOBS:
         return None
-    held, rules = [j.memory_kib / j.nodes for j in measured], Rules(memory_floor=step, memory_step=step)
-    ran_out = [j.state == "OUT_OF_MEMORY" for j in measured]
-    request = request_for(held, ran_out, RISK, rules, math.inf)
-    best = request.limit_s
-    asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
+    needs = [
+        MemoryNeed(j.memory_kib / j.nodes, j.memory_asked_kib / j.nodes, j.state == "OUT_OF_MEMORY") for j in measured
+    ]
+    request = request_for(needs, RISK, Rules(memory_floor=step, memory_step=step))
+    best, asked, held = request.limit_s, median(need.asked for need in needs), [need.held for need in needs]
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / GIB / 3600
-    if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
+    if asked < LEAST_WASTE * best or spare < 1 or (any(need.ran_out for need in needs) and not request.reached):
         return None
-    words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
+    words = f"requests {as_request(asked)} and uses {as_request(median(held))} per node: --mem={as_request(best)}"
     every = f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
     enough = f"{words} would have been enough for {'95 %' if request.reached else every}"
     return suggestion("--mem", best, enough, wasted_gib_h=spare)

@@ -32,7 +32,7 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
 from .advice import as_request, default_partition, of_partition
-from .answer import INPUTS, Answer, parse_when, staleness
+from .answer import INPUTS, Answer, parse_when
 from .disclosure import Site, Viewer, basis_of, open_site, spread_of, start_settings
 from .latest import capped, latest_start
 
@@ -420,8 +420,8 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
         if site.private and user != viewer.name:
             raise Refused("jobs are private here", hint="ask for choices for your own job")
         ask = _clock(site, OLD_S)
-        rows = site.disclosed([_row(place, text, ask, site, user) for place, text in enumerate(choices)])
-        return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)
+        rows = [_row(place, text, ask, site, user) for place, text in enumerate(choices)]
+        return site.answer(start_settings(settings, now), rows)
 
 
 def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[str, Any]:

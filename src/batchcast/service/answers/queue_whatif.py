@@ -22,7 +22,7 @@ from ...predict.conditional import given_waited
 from ...predict.wait.scheduler_replay import Asked, starts_on
 from ...simulation.outage import HOUR_S, Outage
 from ..settings import Settings
-from .answer import Answer, staleness
+from .answer import Answer
 from .disclosure import Site, Viewer, open_site
 from .forecaster import Forecaster, forecaster
 
@@ -133,8 +133,7 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
             held = held or _held(queue, planned, delays)
         asked, others = results[0], sorted(results[1:], key=lambda r: float(r["cost_hours"]))
         shown = {"nodes": planned.nodes, "hours": planned.length / HOUR_S, "draws": DRAWS, "held": held}
-        notes = [*staleness(site.memory, now), NO_ARRIVALS, *queue.notes()]
-        return Answer({"cluster": site.cluster}, shown, notes, [asked, *others])
+        return site.answer(shown, [asked, *others], [NO_ARRIVALS, *queue.notes()])
 
 
 def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Mapping[int, float]]) -> dict[str, Any]:
@@ -229,8 +228,7 @@ def extend(
             **_interval("delayed_hours", [queue.hours(one) for one in delays]),
         }
         assumed = f"{NO_ARRIVALS.partition(':')[0]}; the job is assumed to use all of its limit"
-        notes = [*staleness(site.memory, now), assumed, *queue.notes()]
-        return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
+        return site.answer({"draws": DRAWS}, [result], [assumed, *queue.notes()])
 
 
 def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:

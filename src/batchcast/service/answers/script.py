@@ -30,7 +30,7 @@ from ...units import counted, format_duration, parse_memory, parse_span
 from ..answers import track_record
 from ..settings import Settings
 from .advice import as_request, rests_on_jobs
-from .answer import Answer, staleness
+from .answer import Answer
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, spread_of, start_settings
 from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, nodes_of, request_of
@@ -64,16 +64,13 @@ def answer_options(
         answer = start_answer({**row, **as_values(prediction)}, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
-        notes = [*staleness(site.memory, now), *(clock.notes if machine is None else ())]
-        notes += gpu_notes(site, clock, job)
-        notes.append(
-            f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
-            f"{options.get('time', 'the partition default')}"
-        )
+        limit = options.get("time", "the partition default")
+        submitted = f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {limit}"
+        notes = [*(clock.notes if machine is None else ()), *gpu_notes(site, clock, job), submitted]
         fields = track_record.record_fields(record, answer["likely_wait_s"])
         result = {**answer, **fields, **script_advice(site, options, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
-        return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, site.disclosed([result]))
+        return site.answer(start_settings(settings, now), [result], notes)
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -170,12 +167,11 @@ def answer_where(
         for way in ways:
             wait = way["likely_start_s"] - now
             way |= track_record.record_fields(records[str(way["partition"])], wait)
-        results = site.disclosed(ways)
-        if not results:
+        if not ways:
             asked = request_of(options, site, viewer.name or "")
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
-        notes = [*staleness(site.memory, now), *ask.notes]
+        notes = [*ask.notes]
         if gpus(options) and not any(gpu_type_of(options) in types for types in gpu_types(site, ask).values()):
             notes += gpu_notes(site, ask, request_of(options, site, viewer.name or ""))
         if ahead:
@@ -188,10 +184,8 @@ def answer_where(
         )
         notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
-        log: dict[str, Any] = {"cluster": site.cluster}
-        if spread:
-            log |= {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")}
-        return Answer(log, shown, notes, results)
+        log = {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")} if spread else {}
+        return site.answer(shown, ways, notes, **log)
 
 
 def check_deadline(by: float | None, now: float) -> None:
@@ -536,8 +530,7 @@ def answer_chunks(
         results = [{**one, **_chunk_ends(spread, ends, now)} for one, spread in zip(results, ends)]
         results.sort(key=lambda one: (one["likely_end_s"], one["chunks"]))
         shown = {**start_settings(settings, now), "total_s": total, "checkpoint_s": cost}
-        notes = [*staleness(site.memory, now), *ask.notes, ASSUMED_OF_CHUNKS]
-        return Answer({"cluster": site.cluster}, shown, notes, site.disclosed(results))
+        return site.answer(shown, results, [*ask.notes, ASSUMED_OF_CHUNKS])
 
 
 def _chunk_ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:
