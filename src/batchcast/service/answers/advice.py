@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
-from ...predict.protocol import Grounds, Prediction
-from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request
+from ...job import JobRequest
+from ...predict.protocol import Grounds, Prediction, method_name
+from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request, rule_of_thumb
 from ...store.rows import asked_a_node, node_peak
-from ...units import format_memory
+from ...units import format_duration, format_memory, span
 from ..settings import Settings
 
 RISK = 0.05
@@ -182,6 +183,67 @@ def forecast_words(forecast: Prediction, who: str, needs: Needs, risk: float, bo
     if reaches_risk(forecast, risk):
         return f"{who}: {1 - risk:.0%} of similar jobs {needs.bound.format(bound)} ({forecast.basis})"
     return f"{who} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
+
+
+RECENT = 10
+"""Number of the latest jobs from which the rule of thumb is computed."""
+
+
+def advise_limit(
+    settings: Settings,
+    memory: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    partition: str | None,
+    alike: str,
+    risk: float,
+    job: JobRequest | None = None,
+    forecast: Prediction | None = None,
+    method: str = "",
+) -> dict[str, Any]:
+    """Return the suggested time limit as fields of an answer.
+
+    The suggestion comes from the `forecast` of `method` for the next job (`job`), as the collector would store it if
+    the job were submitted now. Without a forecast, the suggestion comes from the similar finished jobs (`rows`, the
+    latest first). The parameter `memory` has the values that the collector stored about the cluster.
+    """
+    rules, runs = rules_of(settings), [row["end_time"] - row["start_time"] for row in rows]
+    thumb = rule_of_thumb(runs[:RECENT])
+    rule = f"the rule of thumb, 1.25 x the longest of the last {RECENT}, gives {span(thumb)}"
+    most = min(of_partition(memory, partition).get("max_time_s") or math.inf, rules.limit_most)
+    cut = [row["status"] == "timeout" for row in rows]
+    advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
+    why, shaped = similar_words(advice, TIME, alike, risk, span), f"; {advice.shaped_by}" if advice.shaped_by else ""
+    answer = {
+        **_limit_fields(advice.limit_s, "similar jobs", advice.quantile_s, advice.reached, f"{why}{shaped} ({rule})."),
+        "cut_at_limit": advice.cut,
+        "similar_limit_s": advice.limit_s,
+        "asked_limit_s": rows[0]["req_time"],
+        "rule_of_thumb_s": thumb,
+        "rule_of_thumb": format_duration(thumb),
+    }
+    if job is None or forecast is None:
+        return answer
+    limit = advised_limit(forecast, job.req_time, rules, of_partition(memory, job.partition_id))
+    if limit is None:
+        return answer
+    who, raised = method_name(method), forecast.point > job.req_time
+    why = forecast_words(forecast, who, TIME, risk, span(forecast.point))
+    if raised:
+        why = (
+            f"{who}: more than {risk:.0%} of similar jobs reach their limit of {span(job.req_time)} "
+            f"({forecast.basis}), so the time that they need is unknown. The suggestion is a quarter above the limit"
+        )
+    shaped = "; the longest allowed limit" if limit < forecast.point else ""
+    shaped = "; the shortest limit here" if limit == rules.limit_floor > forecast.point else shaped
+    alone = f"Similar jobs alone suggest --time={format_duration(advice.limit_s)}"
+    kept = reaches_risk(forecast, risk) and not raised and limit >= forecast.point
+    return answer | _limit_fields(limit, method, forecast.point, kept, f"{why}{shaped}. {alone}; {rule}.")
+
+
+def _limit_fields(limit: float, by: str, quantile: float, kept: bool, why: str) -> dict[str, Any]:
+    """Return a suggested limit (s) as fields of an answer."""
+    shown = {"limit": format_duration(limit), "limit_s": limit, "limit_by": by}
+    return {**shown, "quantile_s": quantile, "risk_kept": kept, "why": why}
 
 
 def advise_memory(
