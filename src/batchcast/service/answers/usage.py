@@ -96,8 +96,6 @@ def each_advice(
 ) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
     """Yield each suggestion, after the values of two columns that group the rows and the rows of the group."""
     for key, group in rows.grouped(*of):
-        if len(group) < LEAST_JOBS:
-            continue
         ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
         if len(ran) >= LEAST_JOBS:
             for one in (on_time(ran, floor, step), on_size(ran)):
