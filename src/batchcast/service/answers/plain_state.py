@@ -102,11 +102,13 @@ class NotPlain(TypeError):
 
 @cache
 def _numbers() -> Mapping[str, int]:
+    """Map each class in `CLASSES` to its index."""
     return {name: number for number, name in enumerate(CLASSES)}
 
 
 @cache
 def _class(number: int) -> Any:
+    """Return the class with this index in `CLASSES`."""
     module, _, name = CLASSES[number].partition(":")
     return getattr(import_module(f"batchcast.{module}"), name)
 
@@ -188,6 +190,7 @@ def _plain_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 def _read_dtype(plain: Any) -> np.dtype[Any]:
+    """Return the dtype that `_plain_dtype` converted; ValueError if it contains objects."""
     if isinstance(plain, str):
         dtype: np.dtype[Any] = np.dtype(plain)
     else:
@@ -276,9 +279,7 @@ class Reader:
         if issubclass(kind, Enum):
             return kind(state[0])
         if issubclass(kind, tuple):
-            if len(state[1]) != len(kind._fields):
-                raise ValueError(f"{kind.__name__} of {len(state[1])} fields")
-            return tuple.__new__(kind, self._all(*state))
+            return kind._make(self._all(*state))
         if issubclass(kind, msgspec.Struct):
             return kind(**dict(zip(kind.__struct_fields__, self._all(*state), strict=True)))
         made = fresh if type(fresh) is kind and id(fresh) not in self._filled else kind.__new__(kind)
