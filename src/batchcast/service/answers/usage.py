@@ -43,6 +43,7 @@ def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return counts, processor-hours and medians over finished jobs."""
     runs, waits, limits = array("d"), array("d"), array("d")
     users: set[str | None] = set()
     timeouts, held_s, asked_s, used_s = 0, 0.0, 0.0, 0.0
