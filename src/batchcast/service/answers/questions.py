@@ -57,7 +57,7 @@ def start_from_store(
         if records is None:
             parts = {row["partition_id"] for row in rows}
             records = {(part, site.least): track_record.record_of(site, part) for part in parts}
-        return _of_waiting(site, settings, rows, [release(site, row) for row in rows], records, now, site.private)
+        return _of_waiting(site, rows, [release(site, row) for row in rows], records)
 
 
 def start_from_snapshot(
@@ -67,46 +67,40 @@ def start_from_snapshot(
     hidden = is_private(settings, queue.memory) and not viewer.sees_all
     if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None
-    rows = queue.waiting(ids, user)
-    if hidden:
-        rows = [row for row in rows if row["user_id"] == viewer.name]
+    store_stays_closed: Any = None
+    site = Site(store_stays_closed, queue.cluster, queue.memory, hidden, settings, viewer, now)
+    rows = [row for row in queue.waiting(ids, user) if not hidden or row["user_id"] == viewer.name]
     # a limit that other jobs use up, and a reservation, can be explained only from the store
     if not rows or any(rule(row["reason"] or "") in (Rule.LIMIT, Rule.RESERVATION) for row in rows):
         return None
-    return _of_waiting(queue, settings, rows, [None] * len(rows), queue.records, now, hidden)
+    return _of_waiting(site, rows, [None] * len(rows), queue.records)
 
 
 def _of_waiting(
-    of: Site | QueueSnapshot,
-    settings: Settings,
-    rows: Sequence[Row],
-    holds: Sequence[Release | None],
-    records: Mapping[RecordKey, TrackRecord],
-    now: float,
-    hidden: bool,
+    site: Site, rows: Sequence[Row], holds: Sequence[Release | None], records: Mapping[RecordKey, TrackRecord]
 ) -> Answer:
     """Return the answer about waiting jobs, each with the end of its hold (`holds`) and its partition's track record.
 
     If `records` does not have the track record of a partition yet, a warning says so.
     """
-    cluster, memory, results = of.cluster, of.memory, []
-    keys = [(row["partition_id"], settings["least_users"] if hidden else 1) for row in rows]
+    now, results = site.now, []
+    keys = [(row["partition_id"], site.least) for row in rows]
     for row, key, held in zip(rows, keys, holds):
-        answer = answer_of_waiting(row, memory, now, held)
+        answer = answer_of_waiting(row, site.memory, now, held)
         record = track_record.record_fields(records.get(key, {}), answer["likely_wait_s"])
-        results.append(disclosed({**answer, **record}, hidden))
-    stale = staleness(memory, now) or age_of(results, now)
+        results.append(site.disclosed({**answer, **record}))
+    stale = staleness(site.memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         hint = f"the collector makes a prediction within one interval; {'; '.join(stale or ['it is up to date'])}"
         raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet", hint=hint)
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
         raise NoAnswer(
-            f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
+            f"too little history on {site.cluster}: no job like {results[0]['job_id']} has started yet",
             hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
         )
     notes = stale if all(key in records for key in keys) else [*stale, NOT_YET]
-    return Answer({"cluster": cluster}, start_settings(settings, now), notes, results)
+    return Answer({"cluster": site.cluster}, start_settings(site.settings, now), notes, results)
 
 
 def answer_of_waiting(row: Row, memory: Mapping[str, Any], now: float, held: Release | None) -> dict[str, Any]:
