@@ -55,10 +55,9 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
             code = await child.wait()
     finally:
         await _ended(starting)
-    if code == _TOO_MUCH:
-        raise TooLong(f"this answer takes more than {MOST_MB} MB", hint="a shorter time span")
-    if code < 0:
-        raise TooLong(f"this answer was ended by signal {-code}", hint="a shorter time span")
+    if code == _TOO_MUCH or code < 0:
+        why = f"takes more than {MOST_MB} MB" if code == _TOO_MUCH else f"was ended by signal {-code}"
+        raise TooLong(f"this answer {why}", hint="a shorter time span")
     raise RuntimeError(f"the process of this answer ended with {code}")
 
 
@@ -78,6 +77,7 @@ async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any]
 
 
 async def _started(nice: int) -> asyncio.subprocess.Process:
+    """Start a child process at this priority, which then waits for a question."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
@@ -136,6 +136,7 @@ class KeptChild:
         return cast(T, await asyncio.shield(asked))  # if the caller is cancelled, the process still finishes its answer
 
     def _over(self, asked: asyncio.Future[Any]) -> None:
+        """Forget a finished question. Reading its error stops asyncio from logging an error that nobody awaits."""
         self._under_way.discard(asked)
         if not asked.cancelled():
             asked.exception()
@@ -148,6 +149,7 @@ class KeptChild:
                 await self._keeping
 
     async def _keep(self) -> None:
+        """Keep one process running, with its clock renewed, until no question has come for `KEPT_S`."""
         starting = asyncio.ensure_future(_started(0))
         try:
             child = await asyncio.shield(starting)
@@ -167,6 +169,7 @@ class KeptChild:
             await _ended(starting)
 
     async def _in_turn(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
+        """Send a question to the process after all earlier questions, and return its result."""
         async with self._turn:
             try:
                 return await _exchange(child, answer, LONGEST_S)
@@ -199,6 +202,7 @@ def work(nice: int, most_mb: int) -> None:
 
 
 def _tried(answer: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
+    """Return (True, result) or (False, error) of a question that may read the store for so many seconds."""
     try:
         with time_to_read(seconds):
             return True, answer()

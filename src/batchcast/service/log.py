@@ -48,6 +48,7 @@ class Log:
             self.sink(" ".join(part for part in (begin, "error" if level == "error" else "", *shown, words) if part))
 
     def _object(self, event: str, words: str, level: str, fields: dict[str, Any]) -> str:
+        """Return one event as a JSON object."""
         at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
         stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         known = {name: _known(value) for name, value in fields.items()}
@@ -64,4 +65,5 @@ def _plain(value: Any) -> str:
 
 
 def _known(value: Any) -> Any:
+    """Return a value for JSON: None in place of NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

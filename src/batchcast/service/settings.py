@@ -43,6 +43,7 @@ def _setting(name: str, kind: Any, default: Any, meaning: str, accepted: str, un
 
 
 def _words(name: str, default: str, meaning: str, accepted: str = "text") -> Setting:
+    """Return a setting that accepts text."""
     return _setting(name, str, default, meaning, accepted)
 
 
@@ -53,18 +54,22 @@ def _one_of(name: str, words: str, meaning: str, shown: str = "") -> Setting:
 
 
 def _seconds(name: str, default: float, meaning: str, least: float = 0.0) -> Setting:
+    """Return a setting that accepts a time of at least `least` seconds."""
     return _setting(name, float, default, meaning, f"seconds, {SPAN_FORMS}", "s", ge=least)
 
 
 def _limit(name: str, default: float, meaning: str) -> Setting:
+    """Return a setting that accepts a time limit as Slurm writes it."""
     return _setting(name, float, default, meaning, "a time limit as Slurm takes it", "limit", gt=0)
 
 
 def _memory(name: str, meaning: str) -> Setting:
+    """Return a setting that accepts an amount of memory; its default is 100 MiB."""
     return _setting(name, float, 100.0 * 1024, meaning, MEMORY_FORMS, "memory", gt=0)
 
 
 def _count(name: str, default: float, meaning: str, least: float) -> Setting:
+    """Return a setting that accepts a number of at least `least`."""
     return _setting(name, type(default), default, meaning, f"a number from {least:g} on", ge=least)
 
 
@@ -319,6 +324,7 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a settings file; InputError if it is not readable TOML."""
     from ..ceilings import parse_toml, small_text
 
     if str(path) == os.devnull:  # /dev/null is the usual way to have no settings file

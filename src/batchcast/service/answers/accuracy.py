@@ -12,7 +12,7 @@ import re
 import time
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import chain
@@ -170,8 +170,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
     """Return what `calibration` returns, from a store that is already open."""
     least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
     method = track_record.answering_method(site.memory)
-    judged = of_complete_days(partial(_came_out, site, method, since), "known_at", least, now)
-    rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=itemgetter("as_of"))[::-1]
+    rows = _judged(site, method, since)
     if sum("overdue" not in row for row in rows) < LEAST or not may_show(rows, least):
         raise NoAnswer("fewer than 20 predictions have a known outcome", hint="let the collector run a while")
     parts = groups(rows, _is_long, LEAST, least)
@@ -197,23 +196,20 @@ def _is_long(row: Mapping[str, Any]) -> bool:
     return bool(row["point_s"] >= SHORT_S)
 
 
-def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
-    """Yield a method's wait predictions with known outcome, one at a time."""
-    return (
-        row for row in site.reader.each("issued", cluster=site.cluster, since=since, until=math.inf)
-        if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
-        and row["outcome_s"] is not None and row["grounds"] != NOTHING
-    )  # fmt: skip
+def _judged(site: Site, method: str, since: float, partition: str | None = None) -> list[Row]:
+    """Return a method's latest wait predictions with known outcome, in order of time, for one partition or all.
 
-
-def _overdue(site: Site, method: str, since: float, partition: str | None = None) -> list[Row]:
-    """Return predictions of jobs that still wait beyond their 90 % time and so count as misses. The list is empty if
-    jobs are private.
+    Predictions of jobs that still wait beyond their 90 % time are misses (`overdue`). If jobs are private, the list
+    does not contain these predictions.
     """
-    if site.private:
-        return []
-    late = track_record.overdue(site.reader, site.cluster, partition, method, since, site.now)
-    return [{**row, "user_id": "", "overdue": True} for row in late]
+    of = {"partition": partition, "method": method, "since": since, "nothing": NOTHING, "most": track_record.ALL}
+    started = partial(site.reader.each, "started_forecasts", cluster=site.cluster, **of)
+    judged = of_complete_days(started, "known_at", site.least, site.now)
+    late = (
+        track_record.overdue(site.reader, site.cluster, partition, method, since, site.now) if not site.private else ()
+    )
+    misses = ({**row, "user_id": "", "overdue": True} for row in late)
+    return nlargest(MOST, chain(judged, misses), key=itemgetter("as_of"))[::-1]
 
 
 def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
@@ -224,6 +220,7 @@ def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    """Return the figures of each day, or of each week if the predictions span at least three weeks."""
     days = 86400.0 if rows[-1]["as_of"] - rows[0]["as_of"] < 21 * 86400 else 7 * 86400.0
     return [
         {"at": name * days, "label": time.strftime("%m-%d", time.gmtime(name * days)), **_figures(group, least)}
@@ -232,19 +229,18 @@ def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, 
 
 
 def _by_partition(site: Site, method: str, since: float, long_only: bool) -> list[dict[str, Any]]:
-    figures, least = [], site.least
-    asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
+    """Return the figures of each partition with enough predictions; of long predicted waits only if `long_only`."""
+    figures = []
     for name in site.partitions:
-        started = partial(iter, site.reader.ask("started_forecasts", partition=name, **asked))
-        judged = of_complete_days(started, "known_at", least, site.now)
-        over = chain(judged, _overdue(site, method, since, name))
-        rows = [row for row in over if not long_only or _is_long(row)]
-        if len(rows) >= LEAST and may_show(rows, least):
-            figures.append({"partition": name, **_figures(rows, least)})
+        rows = [row for row in _judged(site, method, since, name) if not long_only or _is_long(row)]
+        if len(rows) >= LEAST and may_show(rows, site.least):
+            figures.append({"partition": name, **_figures(rows, site.least)})
     return figures
 
 
 def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    """Return the figures of each range of predicted waits (`HORIZONS`) with enough predictions."""
+
     def range_of(row: Mapping[str, Any]) -> tuple[float, float]:
         return next((low, high) for low, high in HORIZONS if low <= max(row["point_s"], 0.0) < high)
 
@@ -281,23 +277,23 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
         known = calibration_of(site)
     except NoAnswer:
         return []
-    named = [(f"partition {group['partition']}", group) for group in known["partitions"]
-             if partition in (None, group["partition"])]  # fmt: skip
+    parts = [(f"partition {of['partition']}", of) for of in known["partitions"] if partition in (None, of["partition"])]
     if partition is None:
         long = f"predicted waits of {span(SHORT_S)} or more"
-        first = [(long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"])]
-        first += [("shorter predicted waits", known["short"])] if known["short"] else []
-        waits = [group for group in known["horizons"] if group["low"] >= SHORT_S]
-        spans = [(f"predicted waits of {_span(group['low'], group['high'])}", group) for group in waits]
-        named = [*first, *named, *spans]
-    return [_object(name, known["method"], group) for name, group in named]
+        parts.insert(0, (long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"]))
+        if known["short"]:
+            parts.insert(1, ("shorter predicted waits", known["short"]))
+        waits = [of for of in known["horizons"] if of["low"] >= SHORT_S]
+        parts += [(f"predicted waits of {_span(of['low'], of['high'])}", of) for of in waits]
+    return [_object(name, known["method"], of) for name, of in parts]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict on a group of predictions as one flat object with a `sentence`."""
     count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
     word = verdict(count, kept)
-    half = f"the median error is {span(error)}"
-    half += f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
+    late = f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
+    half = f"the median error is {span(error)}{late}"
     sentences = {
         "believe": f"reliable: {kept:.0%} of {count} jobs started by their 90 % time, {half}",
         "too early": f"not reliable: only {kept:.0%} of {count} jobs started by their 90 % time; {half}",
@@ -356,6 +352,7 @@ class Quantity(NamedTuple):
 
 
 def _limit_of(row: Row) -> float:
+    """Return the job's own time limit (s); NaN if it has none."""
     return math.nan if row["req_time"] is None else float(row["req_time"])
 
 
@@ -417,24 +414,17 @@ class _AdviceScores:
     def add(self, row: Row) -> None:
         """Add one row: a prediction, a suggestion, or both."""
         self.users[row["user_id"]] += 1
-        known = row["outcome_s"] is not None and row["grounds"] not in UNSCORED
+        self.counts["forecasts"] += row["kind"] == self.of.forecast
+        if row["outcome_s"] is None or row["grounds"] in UNSCORED:
+            return
+        needed, cut = self.of.needed(row), self.of.was_cut(row)
         if row["kind"] == self.of.forecast:
-            self.counts["forecasts"] += 1
-            if known:
-                self._judge_bounds(row)
-        if row["kind"] == self.of.advice and known:
-            self._judge_request(row)
-
-    def _judge_bounds(self, row: Row) -> None:
-        needed = self.of.needed(row)
-        self.counts["came_out"] += 1
-        if self.of.error and not self.of.was_cut(row):
-            self.errors.append(abs(row["point_s"] - needed))
-        self.coverage.add({**row, "outcome_s": needed})
-
-    def _judge_request(self, row: Row) -> None:
-        needed, own, cut = self.of.needed(row), self.of.own(row), self.of.was_cut(row)
-        for name, amount in (("", row["point_s"]), ("users_", own)):
+            self.counts["came_out"] += 1
+            if self.of.error and not cut:
+                self.errors.append(abs(row["point_s"] - needed))
+            self.coverage.add({**row, "outcome_s": needed})
+        requests = (("", row["point_s"]), ("users_", self.of.own(row)))
+        for name, amount in requests if row["kind"] == self.of.advice else ():
             if amount != amount or amount == math.inf:
                 continue
             exceeded = amount <= needed if cut else amount < needed

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
-from ...predict.protocol import Grounds, Prediction
-from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request
+from ...job import JobRequest
+from ...predict.protocol import Grounds, Prediction, method_name
+from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request, rule_of_thumb
 from ...store.rows import asked_a_node, node_peak
-from ...units import format_memory
+from ...units import format_duration, format_memory, span
 from ..settings import Settings
 
 RISK = 0.05
@@ -108,32 +109,6 @@ def reaches_risk(forecast: Prediction, risk: float) -> bool:
 LEAST_JOBS = 5
 
 
-class MeasuredMemory(NamedTuple):
-    """The memory that ended jobs needed, in KiB per node. `ran_out`: the job needed more than this; `copied`:
-    accounting only repeats the requests.
-    """
-
-    kib: tuple[float, ...]
-    ran_out: tuple[bool, ...]
-    copied: bool
-
-
-def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
-    """Return the memory needs of measured jobs. A job that ran out of memory needed more than its request.
-
-    If the measurement equals the request in nine of ten jobs, accounting copies the request instead of measuring, so no
-    measurement is used. O(n).
-
-    >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
-    >>> tuple(measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
-    ((50.0, 200.0), (False, True), False)
-    """
-    needs = [need for need in map(need_of, rows) if need.held > 0]
-    if is_copied_in(needs):
-        return MeasuredMemory((), (), True)
-    return MeasuredMemory(tuple(need.held for need in needs), tuple(need.ran_out for need in needs), False)
-
-
 class MemoryNeed(NamedTuple):
     """The memory that an ended job used and requested (KiB per node; NaN: unknown), and whether it ran out of it."""
 
@@ -154,26 +129,42 @@ def is_copied_in(needs: Sequence[Any]) -> bool:
     return is_copied(same, len(needs))
 
 
-def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
-    """Return the memory request (KiB per node) that at most a share `risk` of jobs with these needs exceed, plus a
-    tenth because memory use is sampled.
+def measured_memory(rows: Sequence[Mapping[str, Any]]) -> list[MemoryNeed] | None:
+    """Return the memory needs of measured jobs. A job that ran out of memory needed more than its request.
+
+    If the measurement equals the request in nine of ten jobs, accounting copies the request instead of measuring. Then
+    the result is None. O(n).
+
+    >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
+    >>> needs = measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}])
+    >>> [(need.held, need.ran_out) for need in needs]
+    [(50.0, False), (200.0, True)]
     """
-    held = [each * SAMPLING_MARGIN for each in kib]
+    needs = [need for need in map(need_of, rows) if need.held > 0]
+    return None if is_copied_in(needs) else needs
+
+
+def request_for(needs: Sequence[Any], risk: float, rules: Rules, most: float = math.inf) -> Advice:
+    """Return the memory request (KiB per node) that at most a share `risk` of jobs with these needs exceed, plus a
+    tenth because memory use is sampled. `most` is the memory of the largest node.
+    """
+    held, ran_out = [need.held * SAMPLING_MARGIN for need in needs], [need.ran_out for need in needs]
     return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
 
 
 class Needs(NamedTuple):
-    """The words of the sentence about similar jobs, for run times or for memory."""
+    """The words of sentences about similar jobs, for run times or for memory."""
 
     known: str
     kept: str
     cut: str
     how: str
     most: str
+    bound: str
 
 
-TIME = Needs("finished", "ran {} or less", "were ended at their time limit", "how long", "the longest")
-MEMORY = Needs("measured", "used {} per node or less", "ran out of memory", "how much", "the most")
+TIME = Needs("finished", "ran {} or less", "were ended at their time limit", "how long", "the longest", "end within {}")
+MEMORY = Needs("measured", "used {} per node or less", "ran out of memory", "how much", "the most", "use {} or less")
 
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
@@ -185,6 +176,74 @@ def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Ca
     if advice.cut:
         return f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. {above}"
     return f"{jobs} are too few for a {risk:.0%} bound. {above}, {say(advice.longest_s)}"
+
+
+def forecast_words(forecast: Prediction, who: str, needs: Needs, risk: float, bound: str) -> str:
+    """Return a sentence that explains a suggestion by the bound that the method `who` predicts."""
+    if reaches_risk(forecast, risk):
+        return f"{who}: {1 - risk:.0%} of similar jobs {needs.bound.format(bound)} ({forecast.basis})"
+    return f"{who} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
+
+
+RECENT = 10
+"""Number of the latest jobs from which the rule of thumb is computed."""
+
+
+def advise_limit(
+    settings: Settings,
+    memory: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    partition: str | None,
+    alike: str,
+    risk: float,
+    job: JobRequest | None = None,
+    forecast: Prediction | None = None,
+    method: str = "",
+) -> dict[str, Any]:
+    """Return the suggested time limit as fields of an answer.
+
+    The suggestion comes from the `forecast` of `method` for the next job (`job`), as the collector would store it if
+    the job were submitted now. Without a forecast, the suggestion comes from the similar finished jobs (`rows`, the
+    latest first). The parameter `memory` has the values that the collector stored about the cluster.
+    """
+    rules, runs = rules_of(settings), [row["end_time"] - row["start_time"] for row in rows]
+    thumb = rule_of_thumb(runs[:RECENT])
+    rule = f"the rule of thumb, 1.25 x the longest of the last {RECENT}, gives {span(thumb)}"
+    most = min(of_partition(memory, partition).get("max_time_s") or math.inf, rules.limit_most)
+    cut = [row["status"] == "timeout" for row in rows]
+    advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
+    why, shaped = similar_words(advice, TIME, alike, risk, span), f"; {advice.shaped_by}" if advice.shaped_by else ""
+    answer = {
+        **_limit_fields(advice.limit_s, "similar jobs", advice.quantile_s, advice.reached, f"{why}{shaped} ({rule})."),
+        "cut_at_limit": advice.cut,
+        "similar_limit_s": advice.limit_s,
+        "asked_limit_s": rows[0]["req_time"],
+        "rule_of_thumb_s": thumb,
+        "rule_of_thumb": format_duration(thumb),
+    }
+    if job is None or forecast is None:
+        return answer
+    limit = advised_limit(forecast, job.req_time, rules, of_partition(memory, job.partition_id))
+    if limit is None:
+        return answer
+    who, raised = method_name(method), forecast.point > job.req_time
+    why = forecast_words(forecast, who, TIME, risk, span(forecast.point))
+    if raised:
+        why = (
+            f"{who}: more than {risk:.0%} of similar jobs reach their limit of {span(job.req_time)} "
+            f"({forecast.basis}), so the time that they need is unknown. The suggestion is a quarter above the limit"
+        )
+    shaped = "; the longest allowed limit" if limit < forecast.point else ""
+    shaped = "; the shortest limit here" if limit == rules.limit_floor > forecast.point else shaped
+    alone = f"Similar jobs alone suggest --time={format_duration(advice.limit_s)}"
+    kept = reaches_risk(forecast, risk) and not raised and limit >= forecast.point
+    return answer | _limit_fields(limit, method, forecast.point, kept, f"{why}{shaped}. {alone}; {rule}.")
+
+
+def _limit_fields(limit: float, by: str, quantile: float, kept: bool, why: str) -> dict[str, Any]:
+    """Return a suggested limit (s) as fields of an answer."""
+    shown = {"limit": format_duration(limit), "limit_s": limit, "limit_by": by}
+    return {**shown, "quantile_s": quantile, "risk_kept": kept, "why": why}
 
 
 def advise_memory(
@@ -205,61 +264,47 @@ def advise_memory(
     `recommend_limit` at the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the
     partition's largest node. The parameter `memory` has the values that the collector stored about the cluster.
     """
-    site, limits = memory.get("site", {}), of_partition(memory, partition)
-    node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
+    rules, limits, needs = rules_of(settings), of_partition(memory, partition), measured_memory(rows)
+    node, jobs = limits.get("node_mem_kib") or math.inf, needs or []
     asked = asked_a_node(rows[0]) if rows else math.nan
     shown: dict[str, Any] = {
         **dict.fromkeys(("memory", "memory_kib", "memory_by", "memory_quantile_kib", "memory_risk_kept")),
-        "memory_jobs": len(jobs.kib),
-        "ran_out_of_memory": sum(jobs.ran_out),
+        "memory_jobs": len(jobs),
+        "ran_out_of_memory": sum(need.ran_out for need in jobs),
         "asked_memory_kib": asked if math.isfinite(asked) else None,
         "node_memory_kib": node if math.isfinite(node) else None,
         "similar_memory_kib": None,
+        "memory_why": _why_not(memory.get("site", {}), needs, len(rows)),
     }
-    similar = _of_similar(rules_of(settings), jobs, node, alike, risk)
-    if similar is not None:
-        shown |= {**similar, "similar_memory_kib": similar["memory_kib"], "memory_by": "similar jobs"}
-    if forecast is None or not forecast.levels or not rests_on_jobs(forecast) or jobs.copied:
-        return shown if similar is not None else {**shown, "memory_why": _why_not(site, jobs, len(rows))}
-    return {**shown, **_of_forecast(rules_of(settings), forecast, method, limits, risk, shown["similar_memory_kib"])}
+    if len(jobs) >= LEAST_JOBS:
+        advice = request_for(jobs, risk, rules, node)
+        why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
+        quantile, shown["similar_memory_kib"] = advice.quantile_s / SAMPLING_MARGIN, advice.limit_s
+        shown |= _memory_fields(advice.limit_s, node, "similar jobs", quantile, advice.reached, why)
+    amount = None
+    if forecast is not None and forecast.levels and needs is not None:
+        amount = advised_memory(forecast, risk, rules, limits)
+    if forecast is not None and amount is not None:
+        bound, similar = bound_at(forecast, 1.0 - risk), shown["similar_memory_kib"]
+        why = forecast_words(forecast, method, MEMORY, risk, f"{format_memory(bound)} per node")
+        beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
+        kept = reaches_risk(forecast, risk) and amount != node
+        shown |= _memory_fields(amount, node, method, bound, kept, why, beside)
+    return shown
 
 
-def _of_forecast(
-    rules: Rules, forecast: Prediction, method: str, partition: Mapping[str, Any], risk: float, similar: float | None
+def _memory_fields(
+    kib: float, node: float, by: str, quantile: float, kept: bool, why: str, beside: str = ""
 ) -> dict[str, Any]:
-    """Return the suggestion from a prediction; `similar` is the suggestion from similar jobs, if there is one."""
-    amount = advised_memory(forecast, risk, rules, partition)
-    assert amount is not None  # the caller has checked that the prediction gives an amount
-    bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
-    most = f"{format_memory(bound)} per node"
-    why = f"{method}: {1 - risk:.0%} of similar jobs use {most} or less ({forecast.basis})"
-    if not kept:
-        why = f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {most}"
-    shaped = "; no node of the partition has more" if amount == partition.get("node_mem_kib") else ""
-    beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
+    """Return a suggestion of `kib` per node as fields of an answer. `node` is the memory of the largest node."""
+    shaped = "; no node of the partition has more" if kib == node else ""
     return {
-        "memory": as_request(amount),
-        "memory_kib": amount,
-        "memory_by": method,
-        "memory_quantile_kib": bound,
-        "memory_risk_kept": kept and not shaped,
+        "memory": as_request(kib),
+        "memory_kib": kib,
+        "memory_by": by,
+        "memory_quantile_kib": quantile,
+        "memory_risk_kept": kept,
         "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}{beside}.",
-    }
-
-
-def _of_similar(rules: Rules, jobs: MeasuredMemory, node: float, alike: str, risk: float) -> dict[str, Any] | None:
-    """Return the suggestion from similar jobs alone; None if memory was measured for too few of them."""
-    if len(jobs.kib) < LEAST_JOBS:
-        return None
-    advice = request_for(jobs.kib, jobs.ran_out, risk, rules, node)
-    why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
-    shaped = "; no node of the partition has more" if advice.limit_s == node else ""
-    return {
-        "memory": as_request(advice.limit_s),
-        "memory_kib": advice.limit_s,
-        "memory_quantile_kib": advice.quantile_s / SAMPLING_MARGIN,
-        "memory_risk_kept": advice.reached,
-        "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}.",
     }
 
 
@@ -273,11 +318,12 @@ def as_request(kib: float) -> str:
     return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
 
 
-def _why_not(site: Mapping[str, Any], jobs: MeasuredMemory, ended: int) -> str:
+def _why_not(site: Mapping[str, Any], needs: Sequence[MemoryNeed] | None, ended: int) -> str:
+    """Return why similar jobs suggest no memory. `needs` are the needs of the measured jobs among `ended` jobs."""
     from ...formats.sighting import gathers_memory
 
-    if jobs.copied:
+    if needs is None:
         return "accounting only repeats the memory request of nearly every job, so memory is not measured."
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
-    return f"memory was measured for {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."
+    return f"memory was measured for {len(needs)} of these {ended} jobs; {LEAST_JOBS} are needed."

@@ -101,6 +101,7 @@ def age_of(answers: Iterable[Mapping[str, Any]], now: float) -> list[str]:
 
 
 def _ago(seconds: float) -> str:
+    """Return a time span in words; a negative span is shown as 0."""
     return span(max(seconds, 0.0))
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from functools import partial
@@ -36,6 +36,8 @@ from ...store.place import is_open
 from ...store.reader import Reader
 from ...store.rows import NOTHING
 from ..settings import Settings, is_private
+from .advice import partitions_of
+from .answer import Answer, staleness
 from .latest import CUT
 
 if TYPE_CHECKING:
@@ -70,19 +72,16 @@ def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
 
 def may_show(rows: Iterable[Row], least: int) -> bool:
     """Return whether figures over these jobs or predictions may be shown, judged by jobs and processors per user."""
-    if least <= 1:
-        return True
-    totals = _Totals()
-    for row in rows:
-        totals.add(row)
-    return totals.may_show(least)
+    return least <= 1 or _Totals(rows).may_show(least)
 
 
 class _Totals:
     """Numbers of jobs by user, and amounts of processors by user."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.jobs, self.held = Counter[Any](), defaultdict[Any, float](float)
+        for row in rows:
+            self.add(row)
 
     def add(self, row: Row) -> None:
         """Add one job or one prediction."""
@@ -133,9 +132,9 @@ def of_complete_days(
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
     """Group rows by a key; groups with too few jobs or too few users are left out."""
-    of: dict[Any, list[Row]] = {}
+    of = defaultdict[Any, list[Row]](list)
     for row in rows:
-        of.setdefault(key(row), []).append(row)
+        of[key(row)].append(row)
     return {name: group for name, group in of.items() if len(group) >= jobs and may_show(group, users)}
 
 
@@ -161,6 +160,7 @@ def rounded(figures: Mapping[str, Any], least: int = 2) -> dict[str, Any]:
 
 
 def _two_digits(value: Any) -> Any:
+    """Return a number with two significant digits; also each number in a mapping or a dataclass."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
@@ -276,11 +276,16 @@ class Site(NamedTuple):
     @property
     def partitions(self) -> Mapping[str, Mapping[str, Any]]:
         """The stored facts about each partition, by name."""
-        return (self.memory.get("site") or {}).get("partitions") or {}
+        return partitions_of(self.memory)
 
     def disclosed(self, value: Any) -> Any:
         """Replace each `OfOthers` in a value by what this viewer may see."""
         return disclosed(value, self.private)
+
+    def answer(self, shown: Mapping[str, Any], results: Sequence[Any], notes: Iterable[str] = (), **log: Any) -> Answer:
+        """Return an answer in which each `OfOthers` is replaced. Warnings about old data come before `notes`."""
+        warnings = [*staleness(self.memory, self.now), *notes]
+        return Answer({"cluster": self.cluster, **log}, shown, warnings, self.disclosed(results))
 
     def last_days(self, days: float) -> float:
         """Return the beginning of the last `days` days, epoch seconds; if jobs are hidden, the beginning of a day."""
@@ -289,10 +294,6 @@ class Site(NamedTuple):
     def shown_from(self, since: float) -> float:
         """Return the instant `since`; if jobs are hidden, the beginning of its day (UTC)."""
         return whole_days(since, math.inf)[0] if self.private else since
-
-    def partition(self, name: Any) -> Mapping[str, Any]:
-        """Return the stored facts about a partition; empty for an unknown partition."""
-        return self.partitions.get(name or "") or {}
 
     def check_may_see(self, user: str | None) -> None:
         """Raise Refused if jobs are hidden and the viewer is not their owner `user`."""
@@ -371,8 +372,8 @@ def exported(
     from ...store.history import to_trace
 
     with open_site(settings, viewer, math.inf) as site:
-        collects = viewer.name is not None and viewer.name == site.memory.get("collected_by")
-        hidden = site.private and not collects
+        is_collector = viewer.name is not None and viewer.name == site.memory.get("collected_by")
+        hidden = site.private and not is_collector
         of = viewer.name if hidden else None
         if hidden and of is None:
             hint = "run the command as the owner of the jobs"

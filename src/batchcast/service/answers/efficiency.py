@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from ...metrics.beside import Axis, Beside, Waited, beside
 from ...units import span
-from .advice import LEAST_JOBS, RISK, Rules, as_request, request_for
+from .advice import LEAST_JOBS, RISK, MemoryNeed, Rules, as_request, request_for
 from .job_use import JobUse
 from .track_record import median
 from .usage import GIB, LEAST_WASTE, on_size, on_time, suggestion
@@ -51,6 +51,7 @@ def folded(jobs: Sequence[JobUse]) -> list[JobUse]:
 
 
 def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
+    """Return one row for the tasks of the array with the id `name`."""
     states = [task.state for task in tasks]
     worst = max(set(states), key=lambda state: (state != "COMPLETED", states.count(state), state))
     held = [task.processors * task.elapsed_s for task in tasks]
@@ -84,11 +85,10 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
     `zone_month` returns the month of an instant as `2026-10`. A share is a sum of used amounts over a sum of requested
     amounts, over the jobs for which both amounts are known.
     """
-    keyed = sorted(((zone_month(job.end_time), getattr(job, by) or "-", job) for job in jobs), key=lambda k: k[:2])
-    rows: list[dict[str, Any]] = [
-        {"month": month, by: name, **totals([job for *_, job in group])}
-        for (month, name), group in groupby(keyed, key=lambda k: k[:2])
-    ]
+    groups = defaultdict[tuple[str, str], list[JobUse]](list)
+    for job in jobs:
+        groups[zone_month(job.end_time), getattr(job, by) or "-"].append(job)
+    rows: list[dict[str, Any]] = [{"month": month, by: name, **totals(of)} for (month, name), of in groups.items()]
     return sorted(rows, key=lambda r: (r["month"], -r["processor_hours"], r[by]))
 
 
@@ -118,6 +118,7 @@ def _energy(jobs: Sequence[JobUse]) -> tuple[float, int]:
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the sum of used amounts over the sum of requested amounts, of the pairs in which both are known."""
     known = [(used, asked) for used, asked in pairs if used == used and 0 < asked < math.inf]
     asked = math.fsum(a for _, a in known)
     return math.fsum(u for u, _ in known) / asked if asked else math.nan
@@ -156,25 +157,20 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
 def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Order suggestions by turns: the largest waste of each flag, then the second largest of each flag, and so on."""
     by_waste = sorted(found, key=lambda one: tuple(-one.get(name, 0.0) for name in WASTES))
-    seen: Counter[str] = Counter()
-    turns: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-    for one in by_waste:
-        turns[seen[one["flag"]]].append(one)
-        seen[one["flag"]] += 1
-    return [one for turn in turns.values() for one in turn]
+    turns = defaultdict[str, Iterator[int]](count)
+    return sorted(by_waste, key=lambda one: next(turns[one["flag"]]))  # `sorted` computes keys once each, in order
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
     """Add to each suggestion how long similar jobs with the smaller request waited (`metrics.beside`)."""
-    each = [(job.user, job.job_name, _waited(job)) for job in jobs if job.eligible_wait_s >= 0]
-    every = [one for _, _, one in each]
+    known = [job for job in jobs if job.eligible_wait_s >= 0]
+    every = [_waited(job) for job in known]
     for advised in found:
-        if advised["flag"] not in AXES:
-            continue
-        axis = AXES[advised["flag"]]
-        kind = [one for user, name, one in each if (user, name) == (advised["user"], advised["job_name"])]
-        found_beside = beside(kind, every, axis, advised["advised"])
-        if found_beside is not None:
+        axis = AXES.get(advised["flag"])
+        name = advised["user"], advised["job_name"]
+        kind = [waited for job, waited in zip(known, every) if (job.user, job.job_name) == name]
+        found_beside = None if axis is None else beside(kind, every, axis, advised["advised"])
+        if axis is not None and found_beside is not None:
             advised |= {f"waited_{name}": value for name, value in found_beside._asdict().items()}
             advised["waited"] = in_words(found_beside, axis, advised["advised"])
 
@@ -197,24 +193,26 @@ def in_words(difference: Beside, axis: Axis, advised: float) -> str:
 
 
 def _waited(job: JobUse) -> Waited:
+    """Return a job's wait and requests, for the comparison with similar jobs."""
     queue = job.partition + (f" with QOS {job.qos}" if job.qos not in ("", "normal") else "")
     asked = (job.limit_s, job.processors, job.memory_asked_kib / job.nodes)
     return Waited(job.submit_time, queue, job.eligible_wait_s, asked)
 
 
 def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
+    """Return a suggestion if jobs requested at least twice the memory that they need; else None."""
     measured = [j for j in jobs if j.memory_kib > 0 and j.memory_asked_kib > 0]
     if len(measured) < LEAST_JOBS:
         return None
-    held, rules = [j.memory_kib / j.nodes for j in measured], Rules(memory_floor=step, memory_step=step)
-    ran_out = [j.state == "OUT_OF_MEMORY" for j in measured]
-    request = request_for(held, ran_out, RISK, rules, math.inf)
-    best = request.limit_s
-    asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
+    needs = [
+        MemoryNeed(j.memory_kib / j.nodes, j.memory_asked_kib / j.nodes, j.state == "OUT_OF_MEMORY") for j in measured
+    ]
+    request = request_for(needs, RISK, Rules(memory_floor=step, memory_step=step))
+    best, asked, held = request.limit_s, median(need.asked for need in needs), [need.held for need in needs]
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / GIB / 3600
-    if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
+    if asked < LEAST_WASTE * best or spare < 1 or (any(need.ran_out for need in needs) and not request.reached):
         return None
-    words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
+    words = f"requests {as_request(asked)} and uses {as_request(median(held))} per node: --mem={as_request(best)}"
     every = f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
     enough = f"{words} would have been enough for {'95 %' if request.reached else every}"
     return suggestion("--mem", best, enough, wasted_gib_h=spare)

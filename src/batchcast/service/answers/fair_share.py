@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate, count, islice, takewhile
 from typing import Any, NamedTuple
 
 from ...formats.slurm.reasons import Rule, rule
@@ -82,6 +83,7 @@ def weights_of(machine: Machine | None) -> Weights | None:
 
 
 def _number(text: str) -> float:
+    """Return a whole number from slurm.conf; 0 for any other text."""
     return float(text) if text.isdigit() else 0.0
 
 
@@ -180,17 +182,12 @@ def usage_at(
 
 
 def instants(now: float, period: float) -> Iterator[float]:
-    """Yield the times of the projection: at first whenever Slurm recalculates priorities, later at growing
+    """Return the times of the projection: at first whenever Slurm recalculates priorities, later at growing
     intervals.
     """
-    step, t = period, now
-    for k in range(1000):
-        t += step
-        if t > now + HORIZON_S:
-            return
-        yield t
-        if k >= EVEN_STEPS:
-            step *= GROWTH
+    steps = (period * GROWTH ** max(k - EVEN_STEPS, 0) for k in count())
+    times = islice(accumulate(steps, initial=now), 1, None)
+    return takewhile(lambda t: t <= now + HORIZON_S, times)
 
 
 def project(
@@ -264,6 +261,7 @@ def passes_of(
 
 
 def _who(job: Mapping[str, Any]) -> Who:
+    """Return the account and the user of a job."""
     return job["account"] or "", job["user_id"] or ""
 
 
@@ -319,4 +317,5 @@ def pass_fields(memory: Mapping[str, Any], job_id: str, now: float) -> dict[str,
 
 
 def _clock(at: float) -> str:
+    """Return an instant (epoch seconds) as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -31,8 +31,8 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     scheduler = open_scheduler(settings)[0]
     with _reachable(why):
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
-    waiting = [j for j in seen.jobs if j.state == "PENDING"]
-    estimated = sum(j.expected_start == j.expected_start for j in waiting)
+    waiting = [job for job in seen.jobs if job.state == "PENDING"]
+    estimated = sum(job.expected_start == job.expected_start for job in waiting)
     if not estimated:
         says = f"knows no waiting job {', '.join(ids) or f'of {user}'}"
         hint = "batchcast start --me" if ids else "batchcast start -u NAME"
@@ -40,12 +40,11 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
             says = f"gives no start for {', '.join(ids) or user}"
             hint = "ask again in a minute; with batchcast collect, every waiting job has a prediction"
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
-    blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
-    blank["basis"] = "the scheduler's own estimate; no history is kept here"
+    basis = "the scheduler's own estimate; no history is kept here"
+    blank = {"point_s": None, "method": None, "grounds": None, "basis": basis}
+    record = track_record.record_fields({})
     # The answer has one row per waiting job, because callers assume that a job without a row does not wait.
-    results = [
-        {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
-    ]
+    results = [start_answer({**job._asdict(), **job.asked, **blank}, now) | record for job in waiting]
     notes = [why + ": this answer is from one query to the scheduler"]
     if without := len(waiting) - estimated:
         notes.append(f"the scheduler gives no start for {without} of {len(waiting)} waiting jobs")

@@ -14,7 +14,6 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
 from .advice import as_request, default_partition, of_partition
-from .answer import INPUTS, Answer, parse_when, staleness
+from .answer import INPUTS, Answer, parse_when
 from .disclosure import Site, Viewer, basis_of, open_site, spread_of, start_settings
 from .latest import capped, latest_start
 
@@ -143,6 +142,7 @@ def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> Liv
 
 
 def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock:
+    """Return a clock with untrained predictors that has replayed the latest jobs of the store."""
     from .model_store import replay
 
     heard = site.memory.get("heard_since")
@@ -160,6 +160,7 @@ def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]
 
 
 def _known(site: Site, since: float) -> Iterator[LiveJob]:
+    """Return the stored jobs that had not left the system before `since` (epoch seconds)."""
     return map(live_job, site.reader.each("clock_jobs", cluster=site.cluster, until=site.now, since=since))
 
 
@@ -200,16 +201,13 @@ MOST_SCRIPT = 1 << 20
 
 def script_in(directory: Path) -> str:
     """Return the only batch script of a directory; UsageError if there is no script or more than one."""
-    found = []
-    for path in sorted(directory.iterdir()):
-        if path.is_file() and path.stat().st_size < MOST_SCRIPT and os.access(path, os.R_OK):
-            text = path.read_bytes()
-            if text.startswith(b"#!") and b"\n#SBATCH" in text:
-                found.append(str(path))
-    if len(found) != 1:
-        names = ", ".join(found[:3]) or "none"
-        raise UsageError(f"{directory}: expected one script with #SBATCH lines, found {names}", hint="name the script")
-    return found[0]
+    files = (path for path in sorted(directory.iterdir()) if path.is_file() and os.access(path, os.R_OK))
+    texts = ((str(path), path.read_bytes()) for path in files if path.stat().st_size < MOST_SCRIPT)
+    found = [path for path, text in texts if text.startswith(b"#!") and b"\n#SBATCH" in text]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(found[:3]) or "none"
+    raise UsageError(f"{directory}: expected one script with #SBATCH lines, found {names}", hint="name the script")
 
 
 def _inputs_in(directory: str) -> dict[str, str]:
@@ -254,15 +252,14 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
         raise UsageError(f"no partition {name!r} (accepted: {', '.join(site.partitions)})")
-    limits = of_partition(site.memory, name)
-    limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
+    usual_limit = of_partition(site.memory, name).get("default_time_s") or math.nan
     procs, nodes = processors(options)
     last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {
         **{key: options.get(key, last.get(key)) for key in ("group_id", "account", "qos")},
         "job_id": "(test)",
         "submit_time": site.now,
-        "req_time": limit,
+        "req_time": parse_duration(options["time"]) if "time" in options else usual_limit,
         "req_procs": procs,
         "req_nodes": nodes,
         "req_mem_kib": memory_kib(options),
@@ -345,23 +342,27 @@ def nodes_of(machine: Machine, partition: Any) -> list[tuple[NodeGroup, int]]:
     return [(group, count) for group, count in counts if count]
 
 
+def gpus_of(machine: Machine, partition: Any) -> list[tuple[str, int, int]]:
+    """Return the GPUs of a partition's nodes: GPU type, GPUs per node, and number of nodes with these GPUs."""
+    return [
+        (kind.partition(":")[2], each, count)
+        for group, count in nodes_of(machine, partition)
+        for kind, each in group.gres.items()
+        if kind.partition(":")[0] == "gpu"
+    ]
+
+
 def _lacks_gpu(machine: Machine, options: Mapping[str, str], job: JobRequest) -> str:
     """Return why the job's partition never has the requested GPUs; empty if it has them, or if none are requested."""
     wanted, number = gpu_type_of(options), gpus(options)
     if not wanted and not number:
         return ""
-    found = [  # GPU type, GPUs per node, number of nodes
-        (kind.partition(":")[2], each, count)
-        for group, count in nodes_of(machine, job.partition_id)
-        for kind, each in group.gres.items()
-        if kind.partition(":")[0] == "gpu"
-    ]
+    found = gpus_of(machine, job.partition_id)
     there = ", ".join(sorted({kind or "gpu" for kind, _, _ in found})) or "none"
     found = [one for one in found if wanted in ("", one[0].lower())]
-    if wanted and not found:
-        return f"no node of {job.partition_id} has GPUs of the type {wanted!r} (there are: {there})"
     if not found:
-        return f"no node of {job.partition_id} has GPUs"
+        of_type = f" of the type {wanted!r} (there are: {there})" if wanted else ""
+        return f"no node of {job.partition_id} has GPUs{of_type}"
     if number > (most := sum(each * nodes for _, each, nodes in found)):
         return f"more GPUs than {job.partition_id} has (the most: {most})"
     per_node = number / max(job.req_nodes, 1.0) if {"gpus-per-node", "gres"} & options.keys() else 0.0
@@ -379,8 +380,7 @@ SHARE = 20.0
 """Loading takes at most 1/20 of the process's time, even on a large site where each load is slow."""
 
 
-@dataclass
-class _Held:
+class _Held(NamedTuple):
     """The loaded clock (`ask`), the store, cluster and instant that it belongs to (`of`), the monotonic time of the
     load (`at`), and the seconds that the load took (`took`).
 
@@ -420,14 +420,19 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
         if site.private and user != viewer.name:
             raise Refused("jobs are private here", hint="ask for choices for your own job")
         ask = _clock(site, OLD_S)
-        rows = site.disclosed([_row(place, text, ask, site, user) for place, text in enumerate(choices)])
-        return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)
+        rows = [_row(place, text, ask, site, user) for place, text in enumerate(choices)]
+        return site.answer(start_settings(settings, now), rows)
 
 
 def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[str, Any]:
+    """Return the answer about one choice (`answer_choices`). An option that predictions ignore is an error, so that the
+    user notices it.
+    """
     row: dict[str, Any] = {"choice": place, "likely_start_s": math.nan, "by_90_start_s": math.nan, "why": ""}
+    options = dict(parse_qsl(text))
     try:
-        options = _options(text)
+        if strange := sorted(set(options) - set(HEARD)):
+            raise UsageError(f"no option {strange[0][:40]!r} (accepted: {', '.join(HEARD)})")
         begin = begin_condition(options, site.now)[1] or site.now
         job = request_of(options, site, user)
         if never := never_starts(site, options, job, ask.machine):
@@ -436,18 +441,8 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
     except BatchcastError as error:
         return {**row, "why": error.message}
     row |= {"partition": job.partition_id, "procs": job.procs, "limit_s": job.req_time, "why": basis_of(wait)}
-    if wait.grounds == NOTHING:
-        return row
-    likely, _, late = spread_of(wait)
+    likely, _, late = (math.nan,) * 3 if wait.grounds == NOTHING else spread_of(wait)
     return {**row, "likely_start_s": begin + likely, "by_90_start_s": begin + late}
-
-
-def _options(text: str) -> Mapping[str, str]:
-    """Return the options of a choice; UsageError for an option that predictions ignore, so that the user notices."""
-    options = dict(parse_qsl(text))
-    if strange := sorted(set(options) - set(HEARD)):
-        raise UsageError(f"no option {strange[0][:40]!r} (accepted: {', '.join(HEARD)})")
-    return options
 
 
 def _clock(site: Site, old_s: float) -> Forecaster:
@@ -457,10 +452,11 @@ def _clock(site: Site, old_s: float) -> Forecaster:
     global _held
     begun = time.monotonic()
     of = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))
-    still = max(old_s, SHARE * _held.took) if _held is not None else 0.0
-    if _held is not None and (_held.of == of or (_held.of[:2] == of[:2] and begun - _held.at < still)):
-        _held.ask.clock.state.now = site.now
-        return _held.ask._replace(memory=site.memory)
+    if _held is not None:
+        is_young = begun - _held.at < max(old_s, SHARE * _held.took)
+        if _held.of == of or (_held.of[:2] == of[:2] and is_young):
+            _held.ask.clock.state.now = site.now
+            return _held.ask._replace(memory=site.memory)
     ask = forecaster(site, ("wait",))
     _held = _Held(of, ask, begun, 0.0 if _held is None else time.monotonic() - begun)
     return ask

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY
@@ -87,13 +86,12 @@ class OtherNames:
 
         if not (like.name and like.written_kib > 0):
             return None
-        held, asked, written = (dict(table.get(like.user, {})) for table in (self.held, self.asked, self.written))
-        own = held.pop(like.name, 0.0)
-        of = {name: max(asked.get(name, 0.0), written.get(name, 0.0)) for name in held}
-        share = share_for_new([held[name] / of[name] for name in held if of[name] > 0], RISK)
+        held, asked, written = (table.get(like.user, {}) for table in (self.held, self.asked, self.written))
+        others = [(held[name], max(asked.get(name, 0.0), written.get(name, 0.0))) for name in held if name != like.name]
+        share = share_for_new([peak / request for peak, request in others if request > 0], RISK)
         if math.isnan(share):
             return None
-        wanted = SAMPLING_MARGIN * max(share * like.written_kib, own)
+        wanted = SAMPLING_MARGIN * max(share * like.written_kib, held.get(like.name, 0.0))
         most = partition.get("node_mem_kib") or math.inf
         return min(rounded_request(wanted, rules.memory_floor, rules.memory_step, most), like.written_kib)
 
@@ -128,8 +126,7 @@ class Hints:
             self.last_id = max(self.last_id, row["id"])
             own_name = row["kind"] == "limit" and row["basis"] == BY_NAME
             keys = _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row)
-            for key in islice(keys, 1 if own_name else None):
-                self.tables[row["kind"]][key] = row
+            self.tables[row["kind"]].update(dict.fromkeys(keys[:1] if own_name else keys, row))
 
     def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
         """Return the limit and memory suggested for the last similar job, and when such a job would start.
@@ -141,12 +138,12 @@ class Hints:
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
         own = like.limit if like.limit > 0 else math.inf
-
-        def advised(row: Row) -> float | None:
-            return advised_limit(as_prediction(row), own, self.rules, partition)
-
-        limit, its = _first(self.tables["limit"], _limit_keys(asked), advised)
-        held, whose = _first(self.tables["request"], islice(_limit_keys(asked), 1), lambda row: row["point_s"])
+        limit, its = _first(
+            self.tables["limit"],
+            _limit_keys(asked),
+            lambda row: advised_limit(as_prediction(row), own, self.rules, partition),
+        )
+        held, whose = _first(self.tables["request"], _limit_keys(asked)[:1], lambda row: row["point_s"])
         if held is None:
             held = self.others.request(like, self.rules, partition)
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
@@ -165,15 +162,15 @@ class Hints:
         }
 
 
-def _limit_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _limit_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the kinds of request whose suggestions apply to a job, the most similar first."""
     own = (row["user_id"], row["partition_id"], row["req_procs"])
-    yield from ((*own, row["job_name"]), own)
+    return [(*own, row["job_name"]), own]
 
 
-def _wait_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    yield from _limit_keys(row)
-    yield row["partition_id"], row["req_procs"]
-    yield (row["partition_id"],)
+def _wait_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the kinds of request whose predicted waits apply to a job, the most similar first."""
+    return [*_limit_keys(row), (row["partition_id"], row["req_procs"]), (row["partition_id"],)]
 
 
 def _wait(row: Row) -> tuple[float, ...] | None:
@@ -184,7 +181,7 @@ def _wait(row: Row) -> tuple[float, ...] | None:
 
 
 def _first(
-    table: Mapping[tuple[Any, ...], Row], keys: Iterator[tuple[Any, ...]], value: Callable[[Row], Any]
+    table: Mapping[tuple[Any, ...], Row], keys: Sequence[tuple[Any, ...]], value: Callable[[Row], Any]
 ) -> tuple[Any, Row | None]:
     """Return the value of the first of these keys that has a value, and its row; (None, None) if no key has a value."""
     for key in keys:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -102,18 +102,13 @@ def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: f
     form = ("--parsable", "--noheader", f"--delimiter={MARK}", "--format=" + ",".join(FIELDS))
     answer = transport.ask(("sacct", *which, *spans, *form))
     records, broken = parse_marked(answer.text, answer.mark, FIELDS)
-    jobs, bad = _jobs(records, answer.asked_at)
-    return jobs, broken + bad + answer.refused
-
-
-def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse], int]:
-    jobs, bad = [], 0
+    jobs = []
     for job, steps in with_steps(records):
         try:
-            jobs.append(_of_job(job, steps, now))
+            jobs.append(_of_job(job, steps, answer.asked_at))
         except (BatchcastError, ValueError):
-            bad += 1
-    return [job for job in jobs if job is not None], bad
+            broken += 1
+    return [job for job in jobs if job is not None], broken + answer.refused
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
@@ -125,8 +120,8 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
     if not job["JobID"][:1].isdigit() or elapsed < 0:
         raise ValueError(job["JobID"])
     # If a job is cancelled in the queue, Slurm records the time of the cancellation as its start time.
-    held_nothing = not elapsed > 0 and job["NodeList"] in ("", "None assigned")
-    if job["State"].startswith("PENDING") or math.isnan(elapsed) or never_ran(start, held_nothing):
+    had_no_nodes = not elapsed > 0 and job["NodeList"] in ("", "None assigned")
+    if job["State"].startswith("PENDING") or math.isnan(elapsed) or never_ran(start, had_no_nodes):
         return None
     tres = parse_tres(job["AllocTRES"])
     nodes = float(tres.get("node") or job["NNodes"] or 1)
@@ -134,12 +129,12 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
     asked = parse_memory(tres.get("mem", ""))
     if math.isnan(asked):
         asked = requested(job["ReqMem"], nodes=nodes, procs=processors)
-    gpus = tres_gpus(job["AllocTRES"])
+    gpus, limit = tres_gpus(job["AllocTRES"]), job["TimelimitRaw"]  # minutes, or a word if the job has no limit
     eligible = max(eligible, submit) if eligible == eligible else submit
     return JobUse(
         job["JobID"], job["JobName"], job["User"], job["Account"], job["Partition"], job["QOS"],
         job["State"].split(" ")[0], submit, end if end == end else now, _wait(start - submit),
-        _wait(start - eligible), elapsed, _limit(job["TimelimitRaw"]),
+        _wait(start - eligible), elapsed, 60.0 * float(limit) if limit.isdigit() else math.nan,
         float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
         asked, peak(steps).node_kib * nodes, gpus if gpus > 0 else 0.0, _gpu_share(gpus, steps), job["Cluster"],
         gpu_memory_kib=_gpu_memory(steps), gpu_type=gpu_type(job["AllocTRES"]), energy_kwh=_energy(steps),
@@ -149,11 +144,6 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
 def _wait(seconds: float) -> float:
     """Return a queue wait; NaN if it is negative, because a job cannot start before its submission."""
     return seconds if seconds >= 0 else math.nan
-
-
-def _limit(minutes: str) -> float:
-    """Convert the field TimelimitRaw (minutes) to seconds; NaN if the job has no limit."""
-    return 60.0 * float(minutes) if minutes.isdigit() else math.nan
 
 
 def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
@@ -198,17 +188,15 @@ def of_logs(
     log = read_trace(paths if len(paths) > 1 else paths[0], timezone=None if column_map else timezone,
                      map=column_map, cluster=cluster or ())  # fmt: skip
     ran = _of_trace(log.take(np.flatnonzero(log.run_time >= 0)))
-    notes = [*log.info.notes, *_left_out(log.info.dropped)]
+    dropped = {rule: count for rule, count in log.info.dropped.items() if count and not rule.startswith(_SILENT)}
+    notes = [*log.info.notes, *(f"{count} records left out ({rule})" for rule, count in dropped.items())]
     if len(ran) < len(log):
         notes.append(f"{len(log) - len(ran)} jobs are not shown: they never ran, or had not ended")
     return ran, notes
 
 
-def _left_out(dropped: Mapping[str, int]) -> list[str]:
-    """Return notes on the records that a reader left out, except broken lines, which the reader's own notes cover."""
-    silent = ("job step (only jobs count)", "broken line")
-    rules = {rule: count for rule, count in dropped.items() if count and not rule.startswith(silent)}
-    return [f"{count} records left out ({rule})" for rule, count in rules.items()]
+_SILENT = ("job step (only jobs count)", "broken line")
+"""Reasons for leaving out records that need no note: the reader's own notes cover broken lines."""
 
 
 def _of_trace(log: Any) -> list[JobUse]:

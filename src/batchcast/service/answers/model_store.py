@@ -128,6 +128,7 @@ def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
 
 
 def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
+    """Return the saved clock, with its states in the predictors `fresh`; Unusable if the machine has changed."""
     plain = decoded(body)
     if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
         raise Unusable("learned with a machine description that is now missing, or without the present one")
@@ -163,6 +164,7 @@ def _head(predictors: list[str]) -> bytes:
 
 
 def _digest(key: bytes, head: bytes, body: bytes) -> bytes:
+    """Return the keyed digest (HMAC-SHA256, in hexadecimal) of a file's first header line and body."""
     return hmac.digest(key, hashlib.sha256(head).digest() + hashlib.sha256(body).digest(), "sha256").hex().encode()
 
 

@@ -95,11 +95,13 @@ class NotPlain(TypeError):
 
 @cache
 def _numbers() -> Mapping[str, int]:
+    """Map each class in `CLASSES` to its index."""
     return {name: number for number, name in enumerate(CLASSES)}
 
 
 @cache
 def _class(number: int) -> Any:
+    """Return the class with this index in `CLASSES`."""
     module, _, name = CLASSES[number].partition(":")
     return getattr(import_module(f"batchcast.{module}"), name)
 
@@ -124,10 +126,7 @@ class Writer:
             return [REFERENCE, self._places[id(value)]]
         self._places[id(value)] = len(self._met)
         self._met.append(value)
-        for known, write in WRITERS:
-            if kind in known:
-                return write(self, value)
-        return self._object(value)
+        return WRITERS.get(kind, Writer._object)(self, value)
 
     def _all(self, values: Iterable[Any]) -> list[Any]:
         """Return a flag and the plain forms of values. The flag is True if all values are already plain."""
@@ -184,6 +183,7 @@ def _plain_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 def _read_dtype(plain: Any) -> np.dtype[Any]:
+    """Return the dtype that `_plain_dtype` converted; ValueError if it contains objects."""
     if isinstance(plain, str):
         dtype: np.dtype[Any] = np.dtype(plain)
     else:
@@ -195,16 +195,16 @@ def _read_dtype(plain: Any) -> np.dtype[Any]:
     return dtype
 
 
-WRITERS: tuple[tuple[tuple[type, ...], Callable[[Writer, Any], list[Any]]], ...] = (
-    ((tuple,), lambda w, v: [TUPLE, *w._all(v)]),
-    ((list,), lambda w, v: [LIST, *w._all(v)]),
-    (DICTS, Writer._dict),
-    ((deque,), lambda w, v: [DEQUE, v.maxlen, *w._all(v)]),
-    ((np.ndarray,), Writer._array),
-    ((set,), lambda w, v: [SET, *w._all(v)]),
-    ((frozenset,), lambda w, v: [FROZEN, *w._all(v)]),
-    ((bytearray,), lambda w, v: [BYTES, bytes(v)]),
-)
+WRITERS: dict[type, Callable[[Writer, Any], list[Any]]] = {
+    tuple: lambda w, v: [TUPLE, *w._all(v)],
+    list: lambda w, v: [LIST, *w._all(v)],
+    **dict.fromkeys(DICTS, Writer._dict),
+    deque: lambda w, v: [DEQUE, v.maxlen, *w._all(v)],
+    np.ndarray: Writer._array,
+    set: lambda w, v: [SET, *w._all(v)],
+    frozenset: lambda w, v: [FROZEN, *w._all(v)],
+    bytearray: lambda w, v: [BYTES, bytes(v)],
+}
 
 
 class Reader:
@@ -257,13 +257,9 @@ class Reader:
         kind = DICTS[number]
         made: Any = defaultdict(FACTORIES[factory]) if kind is defaultdict else kind()
         self._made[place] = made
-        names = self._all(keys_plain, keys)
         old = fresh if isinstance(fresh, dict) else {}
-        if plain_values:
-            made.update(zip(names, values))
-        else:
-            for name, one in zip(names, values):
-                made[name] = self.read(one, old.get(name))
+        for name, one in zip(self._all(keys_plain, keys), values):
+            made[name] = one if plain_values else self.read(one, old.get(name))
         return made
 
     def _array(self, plain: list[Any], _place: int, _fresh: Any) -> np.ndarray:
@@ -276,9 +272,7 @@ class Reader:
         if issubclass(kind, Enum):
             return kind(state[0])
         if issubclass(kind, tuple):
-            if len(state[1]) != len(kind._fields):
-                raise ValueError(f"{kind.__name__} of {len(state[1])} fields")
-            return tuple.__new__(kind, self._all(*state))
+            return kind._make(self._all(*state))
         if issubclass(kind, msgspec.Struct):
             return kind(**dict(zip(kind.__struct_fields__, self._all(*state), strict=True)))
         made = fresh if type(fresh) is kind and id(fresh) not in self._filled else kind.__new__(kind)
@@ -302,20 +296,16 @@ class Reader:
         return fresh
 
 
-def _read_list(reader: Reader, plain: list[Any], place: int, fresh: Any) -> Any:
-    return reader._grown(place, [], list.extend, *plain[1:], fresh)
-
-
-READERS: tuple[Callable[[Reader, list[Any], int, Any], Any], ...] = (
-    *(_read_list,) * 2,  # a placeholder, because `read` handles REFERENCE itself, and LIST
-    lambda reader, plain, place, fresh: tuple(reader._all(plain[1], plain[2], fresh)),
-    Reader._dict,
-    lambda reader, plain, place, fresh: reader._grown(place, set(), set.update, *plain[1:]),
-    lambda reader, plain, place, fresh: frozenset(reader._all(*plain[1:])),
-    lambda reader, plain, place, fresh: reader._grown(place, deque(maxlen=plain[1]), deque.extend, *plain[2:]),
-    lambda reader, plain, place, fresh: bytearray(plain[1]),
-    *(_read_list,) * 2,  # placeholders: `read` handles INTEGER and NUMBER itself
-    Reader._array,
-    Reader._object,
-    Reader._own,
-)
+READERS: dict[int, Callable[[Reader, list[Any], int, Any], Any]] = {
+    LIST: lambda reader, plain, place, fresh: reader._grown(place, [], list.extend, *plain[1:], fresh),
+    TUPLE: lambda reader, plain, place, fresh: tuple(reader._all(plain[1], plain[2], fresh)),
+    DICT: Reader._dict,
+    SET: lambda reader, plain, place, fresh: reader._grown(place, set(), set.update, *plain[1:]),
+    FROZEN: lambda reader, plain, place, fresh: frozenset(reader._all(*plain[1:])),
+    DEQUE: lambda reader, plain, place, fresh: reader._grown(place, deque(maxlen=plain[1]), deque.extend, *plain[2:]),
+    BYTES: lambda reader, plain, place, fresh: bytearray(plain[1]),
+    ARRAY: Reader._array,
+    OBJECT: Reader._object,
+    OWN: Reader._own,
+}
+"""The functions that read each type of plain value, except the types that `Reader.read` handles itself."""

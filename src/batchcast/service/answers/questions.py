@@ -8,7 +8,7 @@ without an identity get only these figures. Root and the user who runs the servi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import NoAnswer, Refused
@@ -53,11 +53,11 @@ def start_from_store(
             rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
             raise _not_waiting(site, ids, user)
-        parts = {row["partition_id"] for row in rows}
-        records = {part: track_record.record_of(site, part, cached_records) for part in parts}
-        waiting = [(row, records[row["partition_id"]], release(site, row)) for row in rows]
-        said = _said(site, settings, waiting, now, site.private)
-        return note_missing_records(said, {(part, site.least) for part in parts}, cached_records)
+        records = cached_records
+        if records is None:
+            parts = {row["partition_id"] for row in rows}
+            records = {(part, site.least): track_record.record_of(site, part) for part in parts}
+        return _of_waiting(site, rows, [release(site, row) for row in rows], records)
 
 
 def start_from_snapshot(
@@ -67,47 +67,40 @@ def start_from_snapshot(
     hidden = is_private(settings, queue.memory) and not viewer.sees_all
     if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None
-    rows = queue.waiting(ids, user)
-    if hidden:
-        rows = [row for row in rows if row["user_id"] == viewer.name]
+    store_stays_closed: Any = None
+    site = Site(store_stays_closed, queue.cluster, queue.memory, hidden, settings, viewer, now)
+    rows = [row for row in queue.waiting(ids, user) if not hidden or row["user_id"] == viewer.name]
     # a limit that other jobs use up, and a reservation, can be explained only from the store
     if not rows or any(rule(row["reason"] or "") in (Rule.LIMIT, Rule.RESERVATION) for row in rows):
         return None
-    least = settings["least_users"] if hidden else 1
-    waiting = [(row, queue.records.get((row["partition_id"], least), {}), None) for row in rows]
-    said = _said(queue, settings, waiting, now, hidden)
-    return note_missing_records(said, {(row["partition_id"], least) for row in rows}, queue.records)
+    return _of_waiting(site, rows, [None] * len(rows), queue.records)
 
 
-def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord] | None) -> Answer:
-    """Add a warning if the answer needs a track record that is not among the `known` track records yet."""
-    is_missing = known is not None and parts - known.keys()
-    return said._replace(warnings=[*said.warnings, NOT_YET]) if is_missing else said
-
-
-_Waiting = tuple[Row, TrackRecord, Release | None]
-"""A waiting job, the track record of its partition, and the end of the hold on the job if it is held."""
-
-
-def _said(
-    of: Site | QueueSnapshot, settings: Settings, waiting: Sequence[_Waiting], now: float, hidden: bool
+def _of_waiting(
+    site: Site, rows: Sequence[Row], holds: Sequence[Release | None], records: Mapping[RecordKey, TrackRecord]
 ) -> Answer:
-    cluster, memory, results = of.cluster, of.memory, []
-    for row, known, held in waiting:
-        answer = answer_of_waiting(row, memory, now, held)
-        record = track_record.record_fields(known, answer["likely_wait_s"])
-        results.append(disclosed({**answer, **record}, hidden))
-    stale = staleness(memory, now) or age_of(results, now)
+    """Return the answer about waiting jobs, each with the end of its hold (`holds`) and its partition's track record.
+
+    If `records` does not have the track record of a partition yet, a warning says so.
+    """
+    now, results = site.now, []
+    keys = [(row["partition_id"], site.least) for row in rows]
+    for row, key, held in zip(rows, keys, holds):
+        answer = answer_of_waiting(row, site.memory, now, held)
+        record = track_record.record_fields(records.get(key, {}), answer["likely_wait_s"])
+        results.append(site.disclosed({**answer, **record}))
+    stale = staleness(site.memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         hint = f"the collector makes a prediction within one interval; {'; '.join(stale or ['it is up to date'])}"
         raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet", hint=hint)
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
         raise NoAnswer(
-            f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
+            f"too little history on {site.cluster}: no job like {results[0]['job_id']} has started yet",
             hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
         )
-    return Answer({"cluster": cluster}, start_settings(settings, now), stale, results)
+    notes = stale if all(key in records for key in keys) else [*stale, NOT_YET]
+    return Answer({"cluster": site.cluster}, start_settings(site.settings, now), notes, results)
 
 
 def answer_of_waiting(row: Row, memory: Mapping[str, Any], now: float, held: Release | None) -> dict[str, Any]:
@@ -165,7 +158,7 @@ def walltime_of(
     shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
     shown |= {name: as_request(site.settings[name]) for name in ("memory_floor", "memory_step")}
     shown["similar_within_days"] = within_days(site)
-    return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), [answer])
+    return site.answer(shown, [answer])
 
 
 def hint(
@@ -212,7 +205,7 @@ def accuracy(
             "limits": advice_record(site, LIMIT, since, until, partition),
             "memory": advice_record(site, MEMORY, since, until, partition),
         }
-        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
+        return site.answer(shown, results)
 
 
 def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
@@ -273,4 +266,4 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
         "by": by,
         "advice": [] if hidden else with_limits_of_walltime(site, advised) if who.user else advised,
     }
-    return Answer({"cluster": site.cluster}, shown, staleness(site.memory, site.now), results)
+    return site.answer(shown, results)

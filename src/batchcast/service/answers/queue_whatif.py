@@ -9,7 +9,7 @@ an outage that starts days ahead looks better than it will be.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...predict.conditional import given_waited
 from ...predict.wait.scheduler_replay import Asked, starts_on
 from ...simulation.outage import HOUR_S, Outage
 from ..settings import Settings
-from .answer import Answer, staleness
+from .answer import Answer
 from .disclosure import Site, Viewer, open_site
 from .forecaster import Forecaster, forecaster
 
@@ -42,7 +42,6 @@ NO_SPREAD = (
     "run times are predicted here without intervals (setting `runtime`), so the intervals of this answer show no "
     "uncertainty"
 )
-Start = dict[int, float]
 
 
 class _Queue(NamedTuple):
@@ -57,27 +56,22 @@ class _Queue(NamedTuple):
         """Return a warning if all drawn run times are equal, so that the intervals show no uncertainty."""
         return [] if any(np.ptp(drawn) > 0 for drawn in self.lengths.values()) else [NO_SPREAD]
 
-    def starts(self, machine: Machine, draw: int, lengths: Mapping[int, float] | None = None) -> Start:
-        """Return when each waiting job starts in one simulation. `lengths` replaces the drawn run times of
-        some jobs.
+    def starts(self, machine: Machine, lengths: Mapping[int, float] | None = None) -> np.ndarray:
+        """Return when each waiting job starts in each simulation, shape (draws, jobs); NaN if a job never starts.
+        `lengths` replaces the drawn run times of some jobs.
         """
-        drawn = {row: float(times[draw]) for row, times in self.lengths.items()} | {**(lengths or {})}
-        return starts_on(machine, self.state, lambda job, _: drawn[job.row], self.asked)
 
-    def delays(self, before: Start, after: Start) -> dict[int, float]:
-        """Return by how many seconds each waiting job starts later, except jobs that never start in one of the
-        simulations.
-        """
-        return {row: after[row] - start for row, start in before.items() if row in after}
+        def simulate(draw: int) -> list[float]:
+            drawn = {row: float(times[draw]) for row, times in self.lengths.items()} | {**(lengths or {})}
+            found = starts_on(machine, self.state, lambda job, _: drawn[job.row], self.asked)
+            return [found.get(row, math.nan) for row in self.state.queued]
 
-    def hours(self, delays: Mapping[int, float]) -> float:
-        """Return the sum of delays times processors, in processor-hours."""
-        return sum(self.state.queued[row].procs * late for row, late in delays.items()) / HOUR_S
+        return np.array([simulate(draw) for draw in range(DRAWS)])
 
-    def ends(self, draw: int) -> dict[int, float]:
-        """Return when each running job ends in one simulation."""
-        running = self.state.running.items()
-        return {row: max(held.start_time + self.lengths[row][draw], self.state.now) for row, held in running}
+    def hours(self, delays: np.ndarray) -> np.ndarray:
+        """Return the sum of delays times processors of each simulation, in processor-hours, shape (draws,)."""
+        procs = np.array([job.procs for job in self.state.queued.values()])
+        return np.asarray(np.nansum(delays * procs, axis=1) / HOUR_S)
 
 
 def _opened(site: Site, described: Machine | None) -> _Queue:
@@ -122,36 +116,39 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
         raise UsageError("--reserve: the start has passed (accepted: a later time, such as start=now+2days)")
     with open_site(settings, viewer, now) as site:
         queue = _opened(site, machine)
-        before = [queue.starts(queue.machine, draw) for draw in range(DRAWS)]
+        before = queue.starts(queue.machine)
         results = []
         held: list[dict[str, Any]] = []
         for start in planned.starts():
-            reserved = planned.on(queue.machine, start)
-            runs = [queue.starts(reserved, draw) for draw in range(DRAWS)]
-            delays = [queue.delays(a, b) for a, b in zip(before, runs)]
-            results.append(_of_start(queue, planned, start, delays))
-            held = held or _held(queue, planned, delays)
+            late = queue.starts(planned.on(queue.machine, start)) - before
+            results.append(_of_start(queue, planned, start, late))
+            held = held or _held(queue, planned, late)
         asked, others = results[0], sorted(results[1:], key=lambda r: float(r["cost_hours"]))
         shown = {"nodes": planned.nodes, "hours": planned.length / HOUR_S, "draws": DRAWS, "held": held}
-        notes = [*staleness(site.memory, now), NO_ARRIVALS, *queue.notes()]
-        return Answer({"cluster": site.cluster}, shown, notes, [asked, *others])
+        return site.answer(shown, [asked, *others], [NO_ARRIVALS, *queue.notes()])
 
 
-def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Mapping[int, float]]) -> dict[str, Any]:
-    """Return the delays and the cost of an outage with one start time."""
-    late = [[row for row, s in one.items() if s > DELAYED_S] for one in delays]
-    lost = [_lost(queue, planned, start, queue.ends(draw)) for draw in range(DRAWS)]
-    hours = [queue.hours(one) for one in delays]
+def _of_start(queue: _Queue, planned: Outage, start: float, delays: np.ndarray) -> dict[str, Any]:
+    """Return the delays and the cost of an outage with one start time. `delays` has the seconds by which each waiting
+    job starts later in each simulation, shape (draws, jobs), and NaN for a job that never starts.
+    """
+    late, jobs = delays > DELAYED_S, list(queue.state.queued.values())
+    past = _running_past(queue, planned, start)
+    begun = np.array([queue.state.running[row].start_time for row in past])
+    procs = np.array([queue.state.running[row].job.procs for row in past])
+    lengths = np.array([queue.lengths[row] for row in past]).reshape(len(past), DRAWS)
+    is_running = np.maximum(begun[:, None] + lengths, queue.state.now) > start
+    lost, hours = (procs * (start - begun)) @ is_running / HOUR_S, queue.hours(delays)
     return {
         "start_s": start,
-        **_interval("held_waiting", [len(one) for one in late]),
-        "held_users": len({str(queue.state.queued[row].user_id) for row in late[0]}),
-        "mean_delay_s": _mean([one[row] for rows, one in zip(late, delays) for row in rows]),
-        "running_past": float(np.median([count for count, _ in lost])),
-        "running_past_by_limit": len(_running_past(queue, planned, start)),
+        **_interval("held_waiting", late.sum(axis=1)),
+        "held_users": len({str(job.user_id) for job, is_late in zip(jobs, late[0]) if is_late}),
+        "mean_delay_s": _mean(delays[late]),
+        "running_past": float(np.median(is_running.sum(axis=0))),
+        "running_past_by_limit": len(past),
         **_interval("delayed_hours", hours),
-        **_interval("lost_hours", [b for _, b in lost]),
-        **_interval("cost_hours", [a + b for a, (_, b) in zip(hours, lost)]),
+        **_interval("lost_hours", lost),
+        **_interval("cost_hours", hours + lost),
     }
 
 
@@ -170,21 +167,14 @@ def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
     return rows
 
 
-def _lost(queue: _Queue, planned: Outage, start: float, ends: Mapping[int, float]) -> tuple[int, float]:
-    """Return how many running jobs still run when the outage begins, and the processor-hours that they would lose."""
-    rows = [row for row in _running_past(queue, planned, start) if ends[row] > start]
-    running = queue.state.running
-    return len(rows), sum(running[row].job.procs * (start - running[row].start_time) for row in rows) / HOUR_S
-
-
-def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]]) -> list[dict[str, Any]]:
+def _held(queue: _Queue, planned: Outage, delays: np.ndarray) -> list[dict[str, Any]]:
     """Return the users whose jobs an outage at the requested start affects, in order of the processors of
     these jobs.
     """
-    often = {row for row in queue.state.queued if np.mean([one.get(row, 0.0) > DELAYED_S for one in delays]) >= 0.5}
+    often = (delays > DELAYED_S).mean(axis=0) >= 0.5
     past = _running_past(queue, planned, planned.start)
     users: dict[str, dict[str, Any]] = {}
-    waiting = (("waiting", queue.state.queued[row]) for row in often)
+    waiting = (("waiting", job) for job, is_late in zip(queue.state.queued.values(), often) if is_late)
     for kind, job in (*waiting, *(("running", queue.state.running[row].job) for row in past)):
         one = users.setdefault(str(job.user_id), {"user": str(job.user_id), "waiting": 0, "running": 0, "procs": 0.0})
         one[kind] += 1
@@ -208,29 +198,24 @@ def extend(
         row, held = _running(queue, job_id)
         if not held.job.req_time > 0:
             raise NoAnswer(f"job {job_id} has no time limit, so it needs no extension")
-        limit = held.job.req_time
-        longer = _with_limit(queue, row, limit + hours * HOUR_S)
-        delays = []
-        for draw in range(DRAWS):
-            before = queue.starts(queue.machine, draw, {row: limit})
-            after = longer.starts(queue.machine, draw, {row: limit + hours * HOUR_S})
-            delays.append(queue.delays(before, after))
-        late = [[s for s in one.values() if s > DELAYED_S] for one in delays]
+        limit, longer = held.job.req_time, held.job.req_time + hours * HOUR_S
+        before = queue.starts(queue.machine, {row: limit})
+        delays = _with_limit(queue, row, longer).starts(queue.machine, {row: longer}) - before
+        late = delays > DELAYED_S
         result = {
             "job_id": job_id,
             "hours": hours,
             "ends_by_s": held.start_time + limit,
-            "would_end_by_s": held.start_time + limit + hours * HOUR_S,
+            "would_end_by_s": held.start_time + longer,
             "waiting": len(queue.state.queued),
-            **_interval("later", [len(one) for one in late]),
-            "chance_that_none": float(np.mean([not one for one in late])),
-            "mean_delay_s": _mean([s for one in late for s in one]),
-            "most_delay_s": max((s for one in late for s in one), default=0.0),
-            **_interval("delayed_hours", [queue.hours(one) for one in delays]),
+            **_interval("later", late.sum(axis=1)),
+            "chance_that_none": float(np.mean(~late.any(axis=1))),
+            "mean_delay_s": _mean(delays[late]),
+            "most_delay_s": float(np.max(delays[late], initial=0.0)),
+            **_interval("delayed_hours", queue.hours(delays)),
         }
         assumed = f"{NO_ARRIVALS.partition(':')[0]}; the job is assumed to use all of its limit"
-        notes = [*staleness(site.memory, now), assumed, *queue.notes()]
-        return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
+        return site.answer({"draws": DRAWS}, [result], [assumed, *queue.notes()])
 
 
 def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:
@@ -250,11 +235,12 @@ def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
     return queue._replace(asked=queue.asked._replace(others=others, made={}))
 
 
-def _interval(name: str, values: Sequence[float]) -> dict[str, float]:
+def _interval(name: str, values: np.ndarray) -> dict[str, float]:
     """Return the median of the results of all simulations and their 80 % interval, as fields."""
-    ordered = sorted(map(float, values))
-    return {name: float(np.median(ordered)), f"{name}_low": ordered[1], f"{name}_high": ordered[-2]}
+    ordered = np.sort(values.astype(float))
+    return {name: float(np.median(ordered)), f"{name}_low": float(ordered[1]), f"{name}_high": float(ordered[-2])}
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0
+def _mean(values: np.ndarray) -> float:
+    """Return the mean; 0 if there are no values."""
+    return float(np.mean(values)) if values.size else 0.0

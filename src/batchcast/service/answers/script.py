@@ -30,10 +30,10 @@ from ...units import counted, format_duration, parse_memory, parse_span
 from ..answers import track_record
 from ..settings import Settings
 from .advice import as_request, rests_on_jobs
-from .answer import Answer, staleness
+from .answer import Answer
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, spread_of, start_settings
-from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, nodes_of, request_of
+from .forecaster import NEVER, Forecaster, begin_condition, forecaster, gpus_of, never_starts, request_of
 from .start import start_answer
 from .walltime import advise_script
 
@@ -54,26 +54,24 @@ def answer_options(
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
             keep_asked(asked_path(settings["store"], site.cluster), job, prediction, str(method), now)
-        row: dict[str, Any] = {
-            "job_id": "(test)",
-            "partition_id": job.partition_id,
-            "job_name": job.job_name,
-            "reason": reason,
-        }
-        row |= {"submit_time": now, "eligible_time": begin, "expected_start": None, "method": method, "as_of": now}
-        answer = start_answer({**row, **as_values(prediction)}, now)
+        row = {"job_id": "(test)", "partition_id": job.partition_id, "job_name": job.job_name, "reason": reason}
+        times = {"submit_time": now, "eligible_time": begin, "expected_start": None, "as_of": now}
+        answer = start_answer({**row, **times, "method": method, **as_values(prediction)}, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
-        notes = [*staleness(site.memory, now), *(clock.notes if machine is None else ())]
-        notes += gpu_notes(site, clock, job)
-        notes.append(
-            f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
-            f"{options.get('time', 'the partition default')}"
-        )
+        limit = options.get("time", "the partition default")
+        submitted = f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {limit}"
+        notes = [*(clock.notes if machine is None else ()), *gpu_notes(site, clock, job), submitted]
         fields = track_record.record_fields(record, answer["likely_wait_s"])
         result = {**answer, **fields, **script_advice(site, options, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
-        return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, site.disclosed([result]))
+        return site.answer(start_settings(settings, now), [result], notes)
+
+
+SIMULATED = (
+    "simulated with Slurm's two scheduling loops: all jobs run to their limits, and no further job arrives; "
+    "past usage is unknown"
+)
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -85,13 +83,8 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
     state = clock.clock.state
     found = start_on(machine, job, state, lambda each, _: each.req_time if each.req_time > 0 else math.inf)
     start, lost = (math.nan, 0) if isinstance(found, str) else found
-    why: Any = (
-        "simulated with Slurm's two scheduling loops: all jobs run to their limits, and no further job arrives; "
-        "past usage is unknown"
-    )
-    if isinstance(found, str):
-        why = f"the job cannot start: {found}"
-    elif lost:
+    why: Any = f"the job cannot start: {found}" if isinstance(found, str) else SIMULATED
+    if lost:
         why = OfOthers(f"{why}; {lost} jobs are not on this machine", f"{why}; some jobs are not on this machine")
     return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
@@ -128,6 +121,16 @@ AS_REQUESTED = "as requested"
 """
 ASSUMED, OF_NEW_JOBS = "assumed: ", "this is for a new job: "
 """Every answer about the ways to submit has one note that begins with each of these texts."""
+NOTES_OF_WAYS = (
+    f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as long, on "
+    "twice as many half as long, with the same total memory; you may use every partition shown, and the QOS "
+    "that your jobs had there in 90 days",
+    f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age",
+)
+
+
+ADVISED = {"time": "limit", "mem": "memory"}
+"""The suggestions of `walltime` by the sbatch options that they set."""
 
 
 class Placement(NamedTuple):
@@ -170,28 +173,20 @@ def answer_where(
         for way in ways:
             wait = way["likely_start_s"] - now
             way |= track_record.record_fields(records[str(way["partition"])], wait)
-        results = site.disclosed(ways)
-        if not results:
+        if not ways:
             asked = request_of(options, site, viewer.name or "")
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
-        notes = [*staleness(site.memory, now), *ask.notes]
+        notes = [*ask.notes]
         if gpus(options) and not any(gpu_type_of(options) in types for types in gpu_types(site, ask).values()):
             notes += gpu_notes(site, ask, request_of(options, site, viewer.name or ""))
         if ahead:
             which = "that you submitted since the collector last read the queue"
             notes.append(f"counted as waiting ahead: {counted(ahead, 'job')} {which}")
-        notes.append(
-            f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as long, on "
-            "twice as many half as long, with the same total memory; you may use every partition shown, and the QOS "
-            "that your jobs had there in 90 days"
-        )
-        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age")
+        notes += NOTES_OF_WAYS
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
-        log: dict[str, Any] = {"cluster": site.cluster}
-        if spread:
-            log |= {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")}
-        return Answer(log, shown, notes, results)
+        log = {"own_runs": own_runs(site), "snapshot_s": site.memory.get("snapshot_at")} if spread else {}
+        return site.answer(shown, ways, notes, **log)
 
 
 def check_deadline(by: float | None, now: float) -> None:
@@ -263,9 +258,10 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     user = site.viewer.name or ""
     request = request_of(options, site, user)
     sizes = [Placement(AS_REQUESTED, dict(options))]
-    if advised := _advised(site, options, clock):
-        what = "with the suggested limit and memory" if "mem" in advised else "with the suggested limit"
-        sizes.append(Placement(what, {**options, **advised}))
+    advised = advise_script(site, options, clock) or {}
+    if limit_and_memory := {flag: str(advised[of]) for flag, of in ADVISED.items() if advised.get(of) is not None}:
+        what = "with the suggested limit and memory" if "mem" in limit_and_memory else "with the suggested limit"
+        sizes.append(Placement(what, {**options, **limit_and_memory}))
     nodes = processors(options)[1]
     for share, word in ((0.5, "half"), (2.0, "twice")):
         size = _resized(options, nodes, share)
@@ -314,16 +310,15 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
 
     The empty text stands for GPUs without a named type. Partitions without GPUs are left out.
     """
-    found: dict[str, set[str]] = {}
-    if clock.machine is not None:
-        for part in clock.machine.partitions:
-            kinds = {kind for group, _ in nodes_of(clock.machine, part.name) for kind in group.gres}
-            types = {kind.partition(":")[2].lower() for kind in kinds if kind.partition(":")[0] == "gpu"}
-            found |= {part.name: types | {""}} if types else {}
-        return found
-    for row in site.reader.ask("gpu_types_of", cluster=site.cluster, since=site.now - QOS_SINCE_S):
-        found.setdefault(row["partition_id"] or "", {""}).add((row["gpu_type"] or "").lower())
-    return found
+    machine, found = clock.machine, defaultdict[str, set[str]](lambda: {""})
+    if machine is None:
+        for row in site.reader.ask("gpu_types_of", cluster=site.cluster, since=site.now - QOS_SINCE_S):
+            found[row["partition_id"] or ""].add((row["gpu_type"] or "").lower())
+        return dict(found)
+    for part in machine.partitions:
+        for kind, _, _ in gpus_of(machine, part.name):
+            found[part.name].add(kind.lower())
+    return dict(found)
 
 
 def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Mapping[str, str]) -> bool:
@@ -348,19 +343,11 @@ def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
     """Return the QOS that the user's jobs had in each partition in the last 90 days."""
-    rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S) if user else ()
     used: defaultdict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if row["partition_id"] and row["qos"]:
+    for row in site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S):
+        if user and row["partition_id"] and row["qos"]:
             used[row["partition_id"]].append(row["qos"])
     return used
-
-
-def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, str]:
-    """Return the limit and memory that `walltime` would suggest for the script, as sbatch options, or no options."""
-    advised = advise_script(site, options, clock) or {}
-    flags = {"time": advised.get("limit"), "mem": advised.get("memory")}
-    return {name: str(value) for name, value in flags.items() if value is not None}
 
 
 def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
@@ -457,6 +444,7 @@ def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, An
 
 
 def _known(number: float, otherwise: float) -> float:
+    """Return a number, or `otherwise` if the number is NaN."""
     return number if number == number else otherwise
 
 
@@ -531,13 +519,12 @@ def answer_chunks(
             results.append({"length_s": length, "limit": asked["time"], "chunks": count, "partition": job.partition_id,
                             "likely_wait_s": wait.point, "basis": basis_of(wait)})  # fmt: skip
         if not results:
-            raise NoAnswer(f"no length of chunk can start: {never or 'a checkpoint takes longer than any chunk'}",
-                           hint=NEVER)  # fmt: skip
+            never = never or "a checkpoint takes longer than any chunk"
+            raise NoAnswer(f"no length of chunk can start: {never}", hint=NEVER)
         results = [{**one, **_chunk_ends(spread, ends, now)} for one, spread in zip(results, ends)]
         results.sort(key=lambda one: (one["likely_end_s"], one["chunks"]))
-        shown = {**start_settings(settings, now), "total_s": total, "checkpoint_s": cost}
-        notes = [*staleness(site.memory, now), *ask.notes, ASSUMED_OF_CHUNKS]
-        return Answer({"cluster": site.cluster}, shown, notes, site.disclosed(results))
+        shown = start_settings(settings, now) | {"total_s": total, "checkpoint_s": cost}
+        return site.answer(shown, results, [*ask.notes, ASSUMED_OF_CHUNKS])
 
 
 def _chunk_ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:

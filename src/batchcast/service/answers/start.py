@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
@@ -23,6 +25,7 @@ from ...predict.protocol import Prediction
 from ...store.reader import Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
+from .advice import of_partition
 from .answer import Sentence
 from .disclosure import OfOthers, Site, basis_of, spread_of
 from .latest import queue_place, starts_in_order, time_limit, with_cut
@@ -40,16 +43,9 @@ SOME = {
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
     "came": "%(jobs)s jobs of higher priority were submitted: %(by)s later",
 }
-HIDDEN = {
-    "early": "jobs ended early: %(by)s sooner",
-    "left": "jobs ahead of it left the queue: %(by)s sooner",
-    "late": "jobs run longer than predicted: %(by)s later",
-    "came": "jobs of higher priority were submitted: %(by)s later",
-}
-UNEXPLAINED = {
-    SOONER: "%(by)s sooner; no event in the queue explains it",
-    LATER: "%(by)s later; no event in the queue explains it",
-}
+HIDDEN = {cause: re.sub(r"%\(jobs\)s |, the largest.*%\(time\)s", "", text) for cause, text in SOME.items()}
+"""The sentences of `SOME` without figures about other users' jobs."""
+UNEXPLAINED = {way: f"%(by)s {way}; no event in the queue explains it" for way in (SOONER, LATER)}
 NODE = {
     "nodes": "node %(nodes)s is drained or down: %(by)s later",
     "back": "node %(nodes)s is back: %(by)s sooner",
@@ -131,15 +127,13 @@ def release(site: Site, row: Row) -> Release | None:
     """Return when a reservation or a limit stops holding this waiting job, as far as known; None if neither
     holds it.
     """
-    kind = rule(row["reason"] or "")
-    if kind is Rule.RESERVATION:
-        return _behind_reservation(site, row)
-    if kind is Rule.LIMIT:
-        return _limit(site, row)
-    return None
+    ways = {Rule.RESERVATION: _behind_reservation, Rule.LIMIT: _limit}
+    way = ways.get(rule(row["reason"] or ""))
+    return way and way(site, row)
 
 
 def _reservation(site: Site, row: Row) -> Release:
+    """Return when the reservation that holds a job ends or, if the job requested the reservation, when it begins."""
     known = [r for r in site.memory.get("reservations") or [] if r["start"] == r["start"] and r["end"] == r["end"]]
     own = next((r for r in known if r["name"] == row.get("reservation")), None)
     if own is not None:
@@ -172,13 +166,10 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float, now: 
     >>> fits_before([friday], 3600.0, 0.0)  # it ends before the maintenance begins
     ''
     """
-    length = limit_s if limit_s > 0 else math.inf
-    ahead = [one for one in reservations if one["end"] > one["start"] > now and now + length > one["start"]]
-    if not ahead:
-        return ""
-    first = min(ahead, key=lambda one: one["start"])
-    most = (first["start"] - now - SETTLE_S) // STEP_S * STEP_S
-    if most < STEP_S:
+    reach = now + (limit_s if limit_s > 0 else math.inf)
+    ahead = [one for one in reservations if one["end"] > one["start"] > now and reach > one["start"]]
+    first = min(ahead, key=itemgetter("start"), default=None)
+    if first is None or (most := (first["start"] - now - SETTLE_S) // STEP_S * STEP_S) < STEP_S:
         return ""
     begin, end = (time.strftime("%Y-%m-%d %H:%M", time.localtime(first[key])) for key in ("start", "end"))
     text = MAINTENANCE if first["maintenance"] else RESERVED
@@ -195,7 +186,7 @@ def _behind_reservation(site: Site, row: Row) -> Release:
     found, now = _reservation(site, row), site.now
     if found.until != RESERVED_UNTIL:
         return found
-    partition = site.partition(row["partition_id"])
+    partition = of_partition(site.memory, row["partition_id"])
     procs, node_procs = partition.get("procs") or site.memory.get("total_procs"), partition.get("node_procs") or 1.0
     if not procs or not row["partition_id"]:
         return found
@@ -229,6 +220,7 @@ def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
 
 
 def _limit(site: Site, row: Row) -> Release:
+    """Return when a limit stops holding a job: running jobs under the limit end, and earlier waiting jobs start."""
     name, now = word(row["reason"]), site.now
     chosen, whose = _choice(name, row)
     holders, waiting = _open_jobs(site, **chosen)
@@ -237,7 +229,7 @@ def _limit(site: Site, row: Row) -> Release:
     until = "the end of jobs under the same limit"
     if not holders:
         return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
-    counted, times = _counted(name), []
+    counted, times = next((column for part, column in _COLUMNS.items() if part in name.lower()), ""), []
     for at_most in (False, True):
         held = [(_end(job, now, at_most), _amount(job, counted)) for job in holders]
         lengths = [(_length(job, at_most), _amount(job, counted)) for job in ahead]
@@ -272,20 +264,13 @@ def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
         pattern = licence.replace("!", "!!").replace("_", "!_").replace("%", "!%")
         return {"license": f"%{pattern}%"}, f"with licence {licence}"
     group = limit_of(name)
-    column = "user_id" if group == "user" else group
-    choice = {group: row[column]}
-    if name.startswith("QOS") and group == "user":
-        choice["qos"] = row["qos"]
-    return choice, f"of this {'QOS' if group == 'qos' else group}"
+    if group != "user":
+        return {group: row[group]}, f"of this {'QOS' if group == 'qos' else group}"
+    return {"user": row["user_id"], **({"qos": row["qos"]} if name.startswith("QOS") else {})}, "of this user"
 
 
 _COLUMNS = {"cpu": "req_procs", "node": "req_nodes", "mem": "req_mem_kib", "gres": "req_gpus", "licenses": "licenses"}
 """The column that a limit counts, by a part of the limit's name. Other limits count jobs."""
-
-
-def _counted(name: str) -> str:
-    """Return the column that a limit counts; empty if the limit counts jobs."""
-    return next((column for part, column in _COLUMNS.items() if part in name.lower()), "")
 
 
 def _amount(job: Mapping[str, Any], column: str) -> float:
@@ -342,7 +327,7 @@ def start_answer(
     issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
     waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
     point, by_10, by_90 = (math.nan,) * 3 if issued is None else spread_of(issued, waited)
-    at = row["submit_time"] if kind is Rule.MACHINE else math.nan
+    at = math.nan if kind is Rule.ELIGIBLE else row["submit_time"]
     if name == "BeginTime" and row["eligible_time"] is not None:
         at = row["eligible_time"]
     basis: Any = row["basis"] if issued is None and row["basis"] else _basis(issued, waited, row)
@@ -350,13 +335,13 @@ def start_answer(
         point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
     elif kind in (Rule.RESERVATION, Rule.LIMIT):
-        at = row["submit_time"]
         held = held or Release(math.nan, math.nan, UNKNOWN_HOLD, "the end of that condition is not known")
         point, by_10, by_90 = held.likely - at, math.nan, held.latest - at  # the earliest end of the hold is unknown
         basis = held.basis
-    if kind is Rule.MACHINE and max(point, by_90) > latest - at:
+    elif kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
         basis = _cut(basis)
+    waits = {"by_10": by_10, "likely": point, "by_90": by_90}
     is_ahead = kind is Rule.RESERVATION and not row.get("reservation")
     shorter = fits_before(reservations, time_limit(row), now) if is_ahead else ""
     predicted = issued if kind is Rule.MACHINE else None
@@ -366,12 +351,8 @@ def start_answer(
         "name": row["job_name"],
         "submit_time_s": row["submit_time"],
         "waited_s": max(now - row["submit_time"], 0.0),
-        "by_10_start_s": at + by_10,
-        "likely_start_s": at + point,
-        "by_90_start_s": at + by_90,
-        "by_10_wait_s": by_10,
-        "likely_wait_s": point,
-        "by_90_wait_s": by_90,
+        **{f"{which}_start_s": at + wait for which, wait in waits.items()},
+        **{f"{which}_wait_s": wait for which, wait in waits.items()},
         **{
             f"chance_within_{name}": math.nan if predicted is None else chance_to_start(predicted, waited, seconds)
             for name, seconds in SPANS_S.items()
@@ -397,6 +378,7 @@ def _cut(basis: Any) -> Any:
 
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
+    """Return the event from which the wait in an answer counts, in words."""
     if kind is Rule.ELIGIBLE:
         begins = {"Dependency": "the end of the jobs that it depends on", "BeginTime": "its begin time"}
         return begins.get(name, "its release")
@@ -407,6 +389,7 @@ def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
 
 
 def _basis(issued: Prediction | None, waited: float, row: Row) -> Any:
+    """Return what the predicted wait of a job is based on, and whether the wait so far is part of it."""
     if issued is None:
         return "no forecast was issued for this job yet: one comes within a minute"
     reach = max((q for q in issued.quantiles if math.isfinite(q)), default=issued.point)

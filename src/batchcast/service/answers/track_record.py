@@ -205,16 +205,9 @@ def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, A
     """Return a track record as fields of an answer. If the predicted wait is long, use the record of long waits if
     known.
     """
-    long = record.get("long") if wait_s >= SHORT_S else None
-    figures = {
-        "forecasts": 0,
-        "overdue": 0,
-        "coverage_90": None,
-        "median_ae_s": None,
-        "like_this": 0,
-        "came_true": None,
-    }
-    fields = {f"track_record_{name}": (long or record).get(name, blank) for name, blank in figures.items()}
+    long, counts = record.get("long") if wait_s >= SHORT_S else None, ("forecasts", "overdue", "like_this")
+    names = ("forecasts", "overdue", "coverage_90", "median_ae_s", "like_this", "came_true")
+    fields = {f"track_record_{name}": (long or record).get(name, 0 if name in counts else None) for name in names}
     return {**fields, "track_record_of": "10 min or more" if long else "all"}
 
 

@@ -43,6 +43,7 @@ def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return counts, processor-hours and medians over finished jobs."""
     runs, waits, limits = array("d"), array("d"), array("d")
     users: set[str | None] = set()
     timeouts, held_s, asked_s, used_s = 0, 0.0, 0.0, 0.0
@@ -96,8 +97,6 @@ def each_advice(
 ) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
     """Yield each suggestion, after the values of two columns that group the rows and the rows of the group."""
     for key, group in rows.grouped(*of):
-        if len(group) < LEAST_JOBS:
-            continue
         ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
         if len(ran) >= LEAST_JOBS:
             for one in (on_time(ran, floor, step), on_size(ran)):
@@ -214,9 +213,7 @@ def _up(kib: float) -> float:
 
 
 class _Job(NamedTuple):
-    """A job with measured memory: times in epoch seconds; `held` and `asked` are the memory used and requested, KiB per
-    node. If a job ran out of memory, `held` is at least its request.
-    """
+    """A job with measured memory: its times (epoch seconds), the fields of its `MemoryNeed`, and its node-hours."""
 
     submit_time: float
     end_time: float
@@ -250,7 +247,7 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
         "jobs": len(jobs),
         "asked_kib": median(job.asked for job in jobs),
         "held_kib": median(job.held for job in jobs),
-        "ask_kib": _request(jobs[-MOST_JOBS:], rules, node),
+        "ask_kib": request_for(jobs[-MOST_JOBS:], RISK, rules, node).limit_s,
         "ran_out_rate": out / len(jobs),
         "gib_h": spared,
         "by_request_gib_h": by_request,
@@ -266,14 +263,9 @@ def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
         while ended < len(jobs) and jobs[ended].end_time < day * DAY_S:
             ended += 1
         known = jobs[max(ended - MOST_JOBS, 0) : ended]
-        advised = _request(known, rules, node) if len(known) >= LEAST_JOBS else None
+        advised = request_for(known, RISK, rules, node).limit_s if len(known) >= LEAST_JOBS else None
         total += sum(_cost(job, job.asked if advised is None else advised) for job in of_day)
     return total
-
-
-def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
-    """Return the memory request (KiB per node) that at most a share `RISK` of these jobs would exceed."""
-    return request_for([job.held for job in jobs], [job.ran_out for job in jobs], RISK, rules, node).limit_s
 
 
 def _cost(job: _Job, request: float) -> float:

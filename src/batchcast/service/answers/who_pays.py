@@ -137,6 +137,7 @@ def arms(
 def _by_size(
     rows: Sequence[Row], drawn: np.ndarray, reached: np.ndarray, seed: int, least: int
 ) -> list[dict[str, Any]]:
+    """Return the figures of both arms for all jobs and for each size class (`arms`)."""
     names = ("submit_time", "start_time", "end_time", "req_procs")
     submit, start, end, procs = (np.array([row[name] for row in rows], float) for name in names)  # None becomes NaN
     wait, run, sizes = np.maximum(start - submit, 0.0), np.maximum(end - start, 0.0), size_class(procs)
@@ -161,4 +162,5 @@ def _by_size(
 
 
 def _mean(values: np.ndarray) -> float:
+    """Return the mean; NaN if there are no values."""
     return float(values.mean()) if len(values) else math.nan

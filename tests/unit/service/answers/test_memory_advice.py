@@ -197,7 +197,7 @@ def test_jobs_that_ran_out_raise_the_request_above_theirs() -> None:
 
 def test_a_copy_of_the_request_is_no_measurement() -> None:
     rows = [row(1000 * MIB)] * 30
-    assert measured_memory(rows).copied
+    assert measured_memory(rows) is None
     assert advised(rows)["memory"] is None
     assert "memory is not measured" in advised(rows)["memory_why"]
 
