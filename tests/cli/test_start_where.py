@@ -448,10 +448,10 @@ def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(stor
     from batchcast.service.settings import load
 
     viewer = Viewer(ME, sees_all=True)
-    service = SimpleNamespace(viewer=lambda _: viewer, settings=load({"store": store}, {}))
+    service = SimpleNamespace(settings=load({"store": store}, {}))
     request = SimpleNamespace(
-        state=SimpleNamespace(service=service), url=SimpleNamespace(path="/jobs"), query_params={}, cookies={},
-        headers={}, scope={},
+        state=SimpleNamespace(service=service, viewer=viewer), url=SimpleNamespace(path="/jobs"),
+        query_params={}, cookies={}, headers={}, scope={},
     )  # fmt: skip
 
     def shown(known: dict) -> str:

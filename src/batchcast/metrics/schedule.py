@@ -16,16 +16,17 @@ from .bursts import geometric_mean
 from .measure import Measure, measured
 
 TAU = 10.0
-"""In bounded slowdowns, run times shorter than tau seconds count as tau."""
 
 
-def bounded_slowdown(wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Compute max(1, (wait + run) / max(run, tau)) for each job, with tau = 10 s.
+def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
+    """Compute max(1, (wait + run) / max(run, tau)) for each job.
 
     Parameters
     ----------
     wait, run
         Queue waits and run times in seconds, shape (n,).
+    tau
+        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -41,11 +42,13 @@ def bounded_slowdown(wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
     """
-    return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, TAU)))
+    return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, tau)))
 
 
-def per_processor_bounded_slowdown(wait: np.ndarray, run: np.ndarray, procs: np.ndarray) -> np.ndarray:
-    """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job, with tau = 10 s.
+def per_processor_bounded_slowdown(
+    wait: np.ndarray, run: np.ndarray, procs: np.ndarray, tau: float = TAU
+) -> np.ndarray:
+    """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ def per_processor_bounded_slowdown(wait: np.ndarray, run: np.ndarray, procs: np.
         Queue waits and run times in seconds, shape (n,).
     procs
         Processors, shape (n,).
+    tau
+        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def per_processor_bounded_slowdown(wait: np.ndarray, run: np.ndarray, procs: np.
     >>> per_processor_bounded_slowdown(np.array([90.0]), np.array([10.0]), np.array([2.0])).tolist()
     [5.0]
     """
-    return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, TAU))))
+    return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau))))
 
 
 def measures(
@@ -78,6 +83,7 @@ def measures(
     procs: np.ndarray,
     total: float,
     backfilled: np.ndarray | None = None,
+    tau: float = TAU,
 ) -> dict[str, float]:
     """Compute the measures of one schedule.
 
@@ -91,6 +97,8 @@ def measures(
         Processors of the machine.
     backfilled
         Whether each job was backfilled, shape (n,).
+    tau
+        See `bounded_slowdown`.
 
     Returns
     -------
@@ -110,7 +118,7 @@ def measures(
     0.375
     """
     span = float((start + run).max() - submit.min()) if len(submit) else float("nan")
-    return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled))
+    return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled, tau))
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,7 @@ class Waits:
     makespan: float = math.nan
     total: float = math.nan
     backfilled: np.ndarray | None = None
+    tau: float = TAU
 
     @property
     def jobs(self) -> int:
@@ -141,7 +150,7 @@ class Waits:
     @cached_property
     def slowdown(self) -> np.ndarray:
         """The bounded slowdown of each job."""
-        return bounded_slowdown(self.wait, self.run)
+        return bounded_slowdown(self.wait, self.run, self.tau)
 
     @property
     def utilization(self) -> float:
@@ -163,7 +172,7 @@ SCHEDULE = (
     Measure("median_bounded_slowdown", "number", "median slowdown", lambda s: np.median(s.slowdown),
             heading="median bounded slowdown", meaning="bounded, median", table="more"),
     Measure("mean_per_processor_bounded_slowdown", "number", "mean slowdown per processor",
-            lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs), True, table=""),
+            lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs, s.tau), True, table=""),
     Measure("utilization", "share", "utilization", lambda s: s.utilization, more_is_better=True, heading="util.",
             meaning="processor time used / (processors x time from first submission to last end)", table="more"),
     Measure("makespan_s", "seconds", "makespan", lambda s: s.makespan, table=""),

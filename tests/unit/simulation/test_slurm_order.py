@@ -65,7 +65,7 @@ jobs_drawn = st.tuples(st.integers(0, 3000), st.integers(1, 900), st.integers(1,
 def test_an_unchanged_queue_keeps_the_order_that_a_planner_without_memory_would_set(
     drawn: list[tuple[int, int, int, int]], age: int
 ) -> None:
-    jobs = [NodeRequest(str(k), submit, run, limit, tasks) for k, (submit, run, limit, tasks) in enumerate(drawn)]
+    jobs = [NodeRequest(str(k), submit, run, limit, tasks=tasks) for k, (submit, run, limit, tasks) in enumerate(drawn)]
     parts = orderable(MACHINE), jobs, lambda r: r.limit
     rule = OrderRule(age=float(age))
 

@@ -166,13 +166,18 @@ def install(units: str, private: str | None, as_json: bool) -> None:
                 "/opt/batchcast, with the system's Python")  # fmt: skip
     if squeue is None:
         say("note: squeue is not on PATH here; the collector needs it")
-    for line in (
+    for line in commands_after_install(folder):
+        echo(line)
+
+
+def commands_after_install(folder: Path) -> list[str]:
+    """Return the commands that put the written units into place and start them; the guides show the same commands."""
+    return [
         f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
         f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
         f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
         "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
-    ):
-        echo(line)
+    ]
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
