@@ -37,7 +37,7 @@ from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_kn
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
 from .validity import DOUBTS, MODELLED_ON_NODES, STATED, Validity, Verdict, judge
-from .wait import HISTORY, JUDGED, WaitAccuracy, judge_waits, why_not_judged
+from .wait import HISTORY, JUDGED, WaitAccuracy, judge_waits
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
@@ -313,10 +313,11 @@ def evaluate(
             trace, inside, procs=procs, tick=tick)))  # fmt: skip
     (scores, limits), *judged = under_bars("Predicting run times and waits, advising limits", tasks, workers, bar)
     scores = scores.held_against(against)
+    waited = judged[0] if judged else "waits were not scored"
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits,
-                           waits=judged[0] if judged else None, learned=learned, tried_learning=tries,
-                           why_no_waits=why_not_judged() if waits else "waits were not scored")  # fmt: skip
+                           waits=None if isinstance(waited, str) else waited, learned=learned, tried_learning=tries,
+                           why_no_waits=waited if isinstance(waited, str) else "")  # fmt: skip
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
 

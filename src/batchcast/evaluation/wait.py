@@ -415,7 +415,8 @@ HISTORY, JUDGED = 1000, 1000
 """The replay learns from this many jobs before it judges the latest ones. Both numbers are small, because `forecast`
 refits its model every few hundred jobs, and a report must not take much longer for it."""
 LEAST_JUDGED = 50
-
+"""Least number of separate submissions: jobs of one user within `SAME_S` seconds, such as a job array, are one."""
+SAME_S = 60.0
 
 LONG_S = 600.0
 """The example is the latest job with a predicted wait of at least this many seconds."""
@@ -470,7 +471,7 @@ class WaitAccuracy:
 
 def judge_waits(
     trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
-) -> WaitAccuracy | None:
+) -> WaitAccuracy | str:
     """Replay the latest jobs and measure the accuracy of the predicted waits.
 
     Parameters
@@ -487,13 +488,17 @@ def judge_waits(
 
     Returns
     -------
-    WaitAccuracy or None
-        None if fewer than `LEAST_JUDGED` jobs can be tested, or if LightGBM cannot be loaded.
+    WaitAccuracy or str
+        The reason, if fewer than `LEAST_JUDGED` separate submissions can be tested, or if LightGBM cannot be loaded.
     """
     known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
     places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the first half is history
-    if _missing() or len(places) < LEAST_JUDGED:
-        return None
+    if missing := _missing():
+        return missing
+    if len(places) < LEAST_JUDGED:
+        return f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
+    if _submissions(trace, places) < LEAST_JUDGED:
+        return f"the latest {len(places):,} jobs came in fewer than {LEAST_JUDGED} separate submissions"
     first = max(0, int(places[0]) - HISTORY)
     part = trace.take(np.arange(first, int(places[-1]) + 1))
     judged = np.zeros(len(part), bool)
@@ -516,9 +521,12 @@ def judge_waits(
     return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1], example)
 
 
-def why_not_judged() -> str:
-    """Return a sentence on why `judge_waits` returned None."""
-    return _missing() or f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
+def _submissions(trace: Trace, places: np.ndarray) -> int:
+    """Return the number of separate submissions (`LEAST_JUDGED`) among these rows of a log."""
+    user, submit = trace.nominal("user_id").codes[places], trace.submit_time[places]
+    order = np.lexsort((submit, user))
+    same = (np.diff(user[order]) == 0) & (np.diff(submit[order]) <= SAME_S)
+    return len(places) - int(same.sum())
 
 
 def _missing() -> str:

@@ -97,7 +97,9 @@ def means(validity: Validity) -> str:
     """Return the recorded and the simulated mean wait, and how similarly both rank the jobs."""
     rank = validity.rank_correlation
     ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
-    return f"{span(validity.recorded_mean_wait_s)} recorded, {span(validity.simulated_mean_wait_s)} simulated{ranks}"
+    held = " (time on hold not counted)" if validity.from_eligible else ""
+    recorded, simulated = span(validity.recorded_mean_wait_s), span(validity.simulated_mean_wait_s)
+    return f"{recorded} recorded, {simulated} simulated{held}{ranks}"
 
 
 def _waits(validity: Validity) -> str:

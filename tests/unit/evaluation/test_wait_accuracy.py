@@ -45,10 +45,23 @@ def test_constant_waits_are_covered_and_the_figures_reach_the_report(monkeypatch
 @pytest.mark.lightgbm
 def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
     few = log(2 * LEAST_JUDGED - 2)
-    assert judge_waits(few, np.ones(len(few), bool)) is None
+    assert "fewer than 100" in str(judge_waits(few, np.ones(len(few), bool)))
     found = evaluate(few, predictor=["last_2"], policy=["easy"], waits=True)
     assert first_screen(found).tiles[2].value == "not measured"
     assert "fewer than 100 scored jobs" in first_screen(found).tiles[2].note
+
+
+@pytest.mark.lightgbm
+def test_a_single_array_at_the_end_of_a_log_does_not_judge_the_waits() -> None:
+    """Otherwise one array whose tasks all wait long would decide the coverage."""
+    whole = log()
+    submit, user = whole.submit_time.copy(), np.asarray(whole.nominal("user_id").decode(), int)
+    submit[-360:], user[-360:] = np.ceil(submit[-1]), 3
+    burst = Trace.from_arrays(
+        {"submit_time": submit, "wait_time": whole.wait_time, "run_time": whole.run_time, "user_id": user}
+    )
+    found = judge_waits(burst, np.ones(len(burst), bool))
+    assert found == "the latest 350 jobs came in fewer than 50 separate submissions"
 
 
 def test_without_lightgbm_the_tile_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
