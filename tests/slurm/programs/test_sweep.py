@@ -14,10 +14,11 @@ from batchcast.sweep.dataset import OF_A_RUN, results
 from batchcast.trace import demo_path
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.slow, pytest.mark.usefixtures("lab_here")]  # two minutes
-TASKS = 3 * 2 * 25
+TASKS = 3 * 2 * 500
+"""So many that they are not done before a killed worker is replaced, which is checked every two seconds."""
 STUDY = """
 seed = 3
-replicates = 24
+replicates = 499
 policies = ["easy", "easy-sjbf", "fcfs"]
 predictors = ["requested", "recent_mean"]
 [[log]]

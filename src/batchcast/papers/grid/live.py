@@ -97,7 +97,7 @@ class Broker:
         self.new: list[Jobs] = []  # accepted jobs that are not yet in `run`
         self.known: dict[str, int] = {}
         self.journal: Journal | None = None
-        self.told: list[dict[str, Any]] = []
+        self.decisions: list[dict[str, Any]] = []
         for line in journal.lines() if journal is not None else ():
             if "job" in line:
                 self.offer(line["job"], line["at"])
@@ -144,7 +144,7 @@ class Broker:
 
     def advance(self, until: float, inclusive: bool = True) -> list[dict[str, Any]]:
         """Run all mapping events up to the time `until`; return one record for each job whose outcome was decided."""
-        before = len(self.told)
+        before = len(self.decisions)
         while self.run.next_at < until or (inclusive and self.run.next_at <= until < math.inf):
             if self.journal is not None:
                 self.journal.add({"until": self.run.next_at})
@@ -153,8 +153,8 @@ class Broker:
                 self.new = []
             waited = self.run.waiting
             self.run.map(Model(self.run.jobs, self.resources, self.units).rows(waited), is_last=until == math.inf)
-            self.told += map(self._line, np.setdiff1d(waited, self.run.waiting).tolist())
-        return self.told[before:]
+            self.decisions += map(self._line, np.setdiff1d(waited, self.run.waiting).tolist())
+        return self.decisions[before:]
 
     def finish(self) -> list[dict[str, Any]]:
         """Run the remaining mapping events as if no more jobs arrive, and record jobs that still wait as unfinished."""

@@ -167,7 +167,7 @@ class ClusterBroker:
         self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
         self.waiting: dict[str, Job] = {}
         self.decided: dict[str, dict[str, Any]] = {}
-        self.told: list[dict[str, Any]] = []  # all decisions in order, for the file of assignments
+        self.decisions: list[dict[str, Any]] = []  # all decisions in order, for the file of assignments
         self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
         self._fresh: dict[str, tuple[float, Answers]] = {}
         self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
@@ -257,13 +257,13 @@ class ClusterBroker:
         if self._next_at > until:
             return []
         self._next_at = math.inf
-        before = len(self.told)
+        before = len(self.decisions)
         for job, offers in list(self._unsent.values()):  # left after a kill, or because a cluster did not answer
             self._send(job, offers, until)
         self._map(until)
         if self.waiting or self._unsent:
             self._next_at = until + (self.mapping.every or AGAIN_S)
-        return self.told[before:]
+        return self.decisions[before:]
 
     def finish(self) -> list[dict[str, Any]]:
         """Return an empty list of decisions, because waiting jobs stay in the journal, and clusters work without the
@@ -365,7 +365,7 @@ class ClusterBroker:
         sent = self._sent.pop(line["id"], None)
         if sent is not None and "refused" not in line:
             self._sent[line["id"]] = (line["resource"], *sent[1:])
-        self.told.append(line)
+        self.decisions.append(line)
 
     def _counted(self, now: float) -> Counted:
         """Return the recently sent jobs by cluster, which predictions include."""

@@ -135,7 +135,7 @@ class Serving:
         # the process may have been killed before it wrote its decisions; the journal gives these decisions again, so
         # `tell` writes the decisions that are not in the file
         self._written = {line["id"] for line in self.answers.lines()}
-        self._told = 0  # the number of the broker's decisions that are in the file
+        self._in_file = 0  # the number of the broker's decisions that are in the file
 
     def take(self, text: str) -> dict[str, Any]:
         """Return the broker's reply to one line of a request."""
@@ -183,8 +183,8 @@ class Serving:
 
     def tell(self) -> None:
         """Append the broker's new decisions to the file, and rewrite the page."""
-        new = [line for line in self.broker.told[self._told :] if line["id"] not in self._written]
-        self._told = len(self.broker.told)
+        new = [line for line in self.broker.decisions[self._in_file :] if line["id"] not in self._written]
+        self._in_file = len(self.broker.decisions)
         if new:
             self.answers.add(*new)
             self.draw()
