@@ -7,11 +7,10 @@ from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.recorded import events
 from batchcast.job import name_stem
 from batchcast.predict.gate import field_value
-from batchcast.predict.similarity.candidates import FIELD_START, FIELDS
-from batchcast.predict.similarity.candidates import START as OWN_START
+from batchcast.predict.similarity.candidates import FIELD_START, FIELDS, TERM_START
 
 NAMES = ("limit_ratio", "limit", "procs_ratio", "procs", "apart", "user", "age", "rank", "recent", "scaled")
-BEGIN = dict(zip((*NAMES, *FIELDS), (*OWN_START, *FIELD_START)))
+BEGIN = dict(zip((*NAMES, *FIELDS), (*TERM_START, *FIELD_START)))
 REACH = {("user",): 128, ("user", "limit"): 64, ("user", "procs"): 64, ("user", "limit", "procs"): 64, ("limit",): 16}
 
 

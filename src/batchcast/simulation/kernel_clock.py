@@ -10,9 +10,9 @@ import numpy as np
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record, address_of, called_there
 from ..predict.runtime.kernel import Kernel
-from ..predict.similarity.candidates import ROOMS, Memory, Options, grown, make_memory
+from ..predict.similarity import candidates as similarity
+from ..predict.similarity.candidates import Memory, Options, grown, make_memory
 from ..predict.similarity.coding import Coded
-from ..predict.similarity.steps import ended, forecast, met, note, revised, started, tail
 from ..schedule import state as pool
 from ..schedule.advance import go_on
 from ..schedule.state import KernelState, tails_of
@@ -37,7 +37,7 @@ def drive_kernel(
     """
     n, slots = len(seen.numbers), SLOTS
     numbers, codes = seen.numbers, seen.codes
-    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1, ROOMS)
+    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1, similarity.ROOMS)
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
@@ -81,9 +81,9 @@ def follow_schedule(
             for k in range(s.logged):
                 job = log[k].job
                 if log[k].kind == pool.LOG_START:
-                    started(m, slot_of[job], log[k].time)
+                    similarity.started(m, slot_of[job], log[k].time)
                 elif log[k].kind == pool.LOG_END:
-                    ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
+                    similarity.ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
                     free[at[LEFT]] = slot_of[job]
                     at[LEFT] += 1
             s.logged = 0
@@ -96,14 +96,14 @@ def follow_schedule(
             slot_of[job] = free[at[LEFT]]
             plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
             if rules[0].risk_budget > 0.0:
-                tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
+                similarity.tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
             at[ASKED] += 1
         elif reason == pool.JOB_OVERDUE:
             entry = jobs[job]
             elapsed = s.now - entry.start
             numbers[job, 0] = s.now
-            note(m, 0, numbers[job], codes[job])
-            again = revised(m, o, 0, slot_of[job], s.now, elapsed)
+            similarity.note(m, 0, numbers[job], codes[job])
+            again = similarity.revised(m, o, 0, slot_of[job], s.now, elapsed)
             entry.planned = max(min(again, entry.request), elapsed + 1.0)
         at[REASON] = -1
         if reason not in (pool.NEEDS_PREDICTION, pool.JOB_OVERDUE):
@@ -116,6 +116,6 @@ def follow_schedule(
 def plan(m: Memory, o: Options, slot: int, now: float, numbers: np.ndarray, codes: np.ndarray, entry: Record) -> None:
     """Plan a job submitted now with its prediction, limited to the range from 1 s to the requested time; without a
     similar job, with the requested time."""
-    note(m, slot, numbers, codes)
-    entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
-    met(m, slot, codes)
+    similarity.note(m, slot, numbers, codes)
+    entry.planned = max(min(similarity.forecast(m, o, slot, now, entry.request), entry.request), 1.0)
+    similarity.met(m, slot, codes)

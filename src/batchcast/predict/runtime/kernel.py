@@ -17,9 +17,9 @@ from ...job import JobRequest
 from ...table import Trace
 from ..fallback import LargestLimit, limits_in_order
 from ..protocol import SHORTEST, Grounds, Prediction
-from ..similarity.candidates import NOBODY, POINTS, ROOMS, SECONDS, TOTAL, WEIGHT, Memory, Options, grown, make_memory
+from ..similarity import candidates as similarity
+from ..similarity.candidates import NOBODY, Memory, Options, grown, make_memory
 from ..similarity.coding import Coder, coded
-from ..similarity.steps import answer, ended, follow, note, revised, started, stopped, submitted
 
 
 class RunTimes(NamedTuple):
@@ -145,7 +145,7 @@ class Kernel:
             running=float(running),
             scaled=scaled,
             relative=relative,
-            point=POINTS.index(point),
+            point=similarity.POINTS.index(point),
         )
         self.memory: Memory = make_memory(ring=min(memory, 256), slots=64, users=16, classes=64)
         self.coder = Coder()
@@ -160,28 +160,26 @@ class Kernel:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the point (see `point`) and the quantiles of the weighted candidates."""
-        out = np.empty(1 + len(LEVELS) + 5)
-        if self._ask(job, at.now, out) == 0:
+        n, out = self._ask(job, at.now)
+        if n == 0:
             return self.limits.forecast(job, NO_HISTORY)
-        values = out.tolist()
-        words = basis(values[1 + len(LEVELS) :])
-        return Prediction(values[0], LEVELS, tuple(values[1 : 1 + len(LEVELS)]), words, Grounds.CLASS)
+        point, *quantiles = out[: 1 + len(LEVELS)].tolist()
+        words = basis(out[1 + len(LEVELS) :].tolist())
+        return Prediction(point, LEVELS, tuple(quantiles), words, Grounds.CLASS)
 
     def distribution(self, job: JobRequest, at: SystemState) -> RunTimes:
         """Return the full run-time distribution, also for a job that already runs; empty if there is no candidate."""
-        n = self._ask(job, at.now, np.empty(1 + len(LEVELS) + 5))
-        order = self.memory.order[0, :n]
-        seconds = np.maximum(self.memory.length[0, SECONDS, order], 1.0)
-        return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[WEIGHT, order].copy())
+        order = self.memory.order[0, : self._ask(job, at.now)[0]]
+        seconds = np.maximum(self.memory.length[0, similarity.SECONDS, order], 1.0)
+        weights = self.memory.candidate[similarity.WEIGHT, order].copy()
+        return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), weights)
 
     def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
         """Predict again for a job that exceeded its prediction: the median of longer candidates, else the limit, else
         twice `elapsed`.
         """
-        numbers, codes = self._written(job, at.now)
-        note(self.memory, 0, numbers, codes)
-        itself = self.slots.get(job.row, NOBODY)
-        return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
+        itself = self._note(job, at.now)
+        return float(similarity.revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn from the run time,
@@ -190,23 +188,17 @@ class Kernel:
         if isinstance(event, Submit):
             self._enter(event.job, event.time)
             self.limits.note(event.job.req_time)
-        elif isinstance(event, Start):
-            slot = self.slots.get(event.job.row, NOBODY)
-            if slot != NOBODY:
-                stopped(self.memory, slot)
-                started(self.memory, slot, event.time)
         elif isinstance(event, End):
             self._end(event)
         elif isinstance(event, Withdraw):
             self._leave(event.job.row)
-        elif isinstance(event, Change | Requeue) and event.job.row in self.slots:
+        elif isinstance(event, (Start, Requeue, Change)) and event.job.row in self.slots:
             self._change(event)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
         """Predict a whole log with a fresh predictor, in one compiled pass; equals the event-by-event predictions."""
         plan = timeline(trace, protocol)
-        _, _, run = outcome(trace)
-        n = len(trace)
+        n, run = len(trace), outcome(trace)[2]
         jobs = coded(trace.at_submission(procs), n)
         present = np.cumsum(np.where(plan.kind == SUBMIT, 1, np.where(plan.kind == START, 0, -1))).max(initial=0)
         memory = make_memory(
@@ -214,13 +206,12 @@ class Kernel:
             slots=int(present) + 1,
             users=jobs.users + 1,
             classes=jobs.classes + 1,
-            rooms=min(int(present), ROOMS) + 2,
+            rooms=min(int(present), similarity.ROOMS) + 2,
         )
         out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
-        events = (plan.time, plan.kind, plan.index.astype(np.int64))
-        free = np.arange(present, 0, -1)
-        asked = (jobs.numbers, jobs.codes)
-        follow(memory, self.options, events, asked, run, _LEVELS, free, np.zeros(n, np.int64), out)
+        events, asked = (plan.time, plan.kind, plan.index.astype(np.int64)), (jobs.numbers, jobs.codes)
+        free, slot_of = np.arange(present, 0, -1), np.zeros(n, np.int64)
+        similarity.follow(memory, self.options, events, asked, run, _LEVELS, free, slot_of, out)
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
@@ -234,11 +225,16 @@ class Kernel:
             words[row], grounds[row] = NO_HISTORY, Grounds.LIMIT
         return Forecasts(points, LEVELS, out[:, 1 : 1 + len(LEVELS)], words, grounds)
 
-    def _ask(self, job: JobRequest, now: float, out: np.ndarray) -> int:
+    def _ask(self, job: JobRequest, now: float) -> tuple[int, np.ndarray]:
+        """Return the number of candidates of a job, and the prediction and its evidence as numbers."""
+        itself, out = self._note(job, now), np.empty(1 + len(LEVELS) + 5)
+        return similarity.answer(self.memory, self.options, 0, itself, now, _LEVELS, out), out
+
+    def _note(self, job: JobRequest, now: float) -> int:
+        """Write the job's request to slot 0, which is for predictions, and return the job's own slot, if any."""
         numbers, codes = self._written(job, now)
-        note(self.memory, 0, numbers, codes)
-        itself = self.slots.get(job.row, NOBODY)
-        return int(answer(self.memory, self.options, 0, itself, now, _LEVELS, out))
+        similarity.note(self.memory, 0, numbers, codes)
+        return self.slots.get(job.row, NOBODY)
 
     def _written(self, job: JobRequest, now: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the job's numbers and codes for compiled code; new users and classes are added to the tables."""
@@ -257,35 +253,34 @@ class Kernel:
             self.memory = grown(self.memory, "slots", 2 * size)
             self.free = list(range(2 * size - 1, size - 1, -1))
         slot = self.slots[job.row] = self.free.pop()
-        submitted(self.memory, slot, numbers, codes)
+        similarity.submitted(self.memory, slot, numbers, codes)
 
     def _end(self, event: End) -> None:
         known = event.job.row in self.slots
         if not known:
             self._enter(event.job, event.job.submit_time)
-        if self.memory.numbers[TOTAL] == len(self.memory.finished) < self.most:
+        if self.memory.numbers[similarity.TOTAL] == len(self.memory.finished) < self.most:
             self.memory = grown(self.memory, "ring", min(2 * len(self.memory.finished), self.most))
-        ended(self.memory, self.options, self.slots[event.job.row], event.time, event.run_time, known)
+        similarity.ended(self.memory, self.options, self.slots[event.job.row], event.time, event.run_time, known)
         self._leave(event.job.row)
 
     def _leave(self, row: int) -> None:
         slot = self.slots.pop(row, None)
         if slot is not None:
-            stopped(self.memory, slot)
+            similarity.stopped(self.memory, slot)
             self.free.append(slot)
 
-    def _change(self, event: Change | Requeue) -> None:
-        """Update a requeued job, which no longer runs, or a changed job, whose new request replaces the old request in
+    def _change(self, event: Start | Requeue | Change) -> None:
+        """Update a started or requeued job, or a changed job, whose new request replaces the old request in
         comparisons."""
-        slot = self.slots[event.job.row]
-        if isinstance(event, Requeue):
-            stopped(self.memory, slot)
-            return
-        begun = float(self.memory.unfinished[slot]["start"])
-        asked = float(self.memory.unfinished[slot]["asked"])
-        self._enter(event.job, asked)
+        row, begun = event.job.row, event.time if isinstance(event, Start) else math.nan
+        if isinstance(event, Change):
+            begun, asked = self.memory.unfinished[["start", "asked"]][self.slots[row]].tolist()
+            self._enter(event.job, asked)
+        else:
+            similarity.stopped(self.memory, self.slots[row])
         if begun == begun:
-            started(self.memory, self.slots[event.job.row], begun)
+            similarity.started(self.memory, self.slots[row], begun)
 
 
 _LEVELS = np.array(LEVELS)
