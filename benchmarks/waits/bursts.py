@@ -20,8 +20,7 @@ from batchcast.evaluation.differences import burst_groups
 from batchcast.evaluation.wait import WINDOW, crps_of, parse_jobs, recorded_wait, scored_rows, taken, transforms
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import kept_by_window
-from batchcast.predict.hazard.calibrated_waits import EACH
-from batchcast.predict.hazard.model import Bursts
+from batchcast.predict.hazard.calibrated_waits import EACH, Bursts
 from batchcast.predict.wait import forecast as module
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace

@@ -116,24 +116,3 @@ RANK: Mapping[type, int] = {
     **{Overdue: OVERDUE, End: END, Withdraw: WITHDRAW, Requeue: REQUEUE},
     **{Change: CHANGE, Capacity: CAPACITY, Submit: SUBMIT, Start: START},
 }
-
-
-def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, int, int, int]:
-    """Build the sort key that orders events in replays, simulations and the live service.
-
-    Parameters
-    ----------
-    time
-        Time of the event, in seconds on the log's clock.
-    round_
-        Round of the event within its instant, from 0.
-    rank
-        Rank of the kind of event, see `RANK`.
-    index
-        Position of the job in log order.
-
-    Returns
-    -------
-    tuple
-    """
-    return (time, round_, rank, index)

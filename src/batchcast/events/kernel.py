@@ -153,6 +153,16 @@ def count_queued(s: Record, job: Record, sign: int) -> None:
 
 
 @inlined
+def count_running(s: Record, job: Record, sign: int) -> None:
+    """Adds a job to the sums over the running jobs (sign 1) or removes the job from them (sign -1)."""
+    user = users_of(s)[job.user]
+    s.running_procs += sign * job.procs
+    s.running_ends += sign * (work_of(job) + job.procs * job.start)
+    user.running += sign
+    user.running_procs += sign * job.procs
+
+
+@inlined
 def enter_queue(s: Record, i: int) -> None:
     """Appends job i to the queue."""
     job, queue = jobs_of(s)[i], queue_of(s)
@@ -182,11 +192,7 @@ def start_job(s: Record, i: int, now: float) -> None:
     job.planned_end = np.nan
     job.turn = s.turns
     s.turns += 1
-    user = users_of(s)[job.user]
-    user.running += 1
-    user.running_procs += job.procs
-    s.running_procs += job.procs
-    s.running_ends += work_of(job) + job.procs * now
+    count_running(s, job, 1)
 
 
 @inner
@@ -195,11 +201,7 @@ def end_job(s: Record, i: int) -> None:
     job = jobs_of(s)[i]
     s.running_first, s.running_end = take_out(s, running_of(s), s.running_first, s.running_end, job.turn)
     job.status = GONE
-    user = users_of(s)[job.user]
-    user.running -= 1
-    user.running_procs -= job.procs
-    s.running_procs -= job.procs
-    s.running_ends -= work_of(job) + job.procs * job.start
+    count_running(s, job, -1)
 
 
 @inlined

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from ..job import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, JobRequest, Name
 from .driver import Driver
-from .event import RANK, End, Event, Start, Submit, Withdraw, event_key
+from .event import RANK, End, Event, Start, Submit, Withdraw
 from .state import SystemState
 
 BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: DELIVERED_START, End: DELIVERED_GONE, Withdraw: DELIVERED_GONE}
 
-Key = tuple[float, int, int, int]
+Key = tuple[float, int, int]  # time, round within the instant, rank of the kind of event
 
 
 class LiveJob(NamedTuple):
@@ -128,7 +128,7 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
         bit = BITS[type(event)]
         wanted = job.told & bit & ~job.heard if only is not None else not job.told & bit
         if wanted and event.time <= until:
-            yield event_key(event.time, round_, RANK[type(event)], 0), place, event
+            yield (event.time, round_, RANK[type(event)]), place, event
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:
@@ -147,9 +147,8 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
     match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)
-    if match is None:
-        return (request.submit_time, math.inf, -1.0, request.row)
-    return (request.submit_time, float(match[1]), float(match[2]) if match[2] else -1.0, request.row)
+    first, second = match.groups(-1) if match else (math.inf, -1)
+    return (request.submit_time, float(first), float(second), request.row)
 
 
 def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:

@@ -32,7 +32,7 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     >>> peak_procs(log)
     6.0
     """
-    _, held = _held(trace, rule)
+    _, held = _held(trace, trace.procs(rule))
     return float(held.max()) if len(held) else float("nan")
 
 
@@ -43,19 +43,13 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
     >>> over_size(log, 4.0), over_size(log, 6.0)
     (0.25, 0.0)
     """
-    time, held = _held(trace, rule)
+    time, held = _held(trace, trace.procs(rule))
     length = np.diff(time)
     whole = float((held[:-1] * length).sum()) if len(time) else 0.0
     return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
 
 
-def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants at which jobs start or end, in order, and the number of processors in use from each instant
-    on."""
-    return _held_of(trace, trace.procs(rule))
-
-
-def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _held(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the instants at which jobs start or end, and the amount in use from each instant on; each job uses its
     amount in `size` (n,).
     """
@@ -186,8 +180,8 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
         mine = np.array([alone or (name is not None and str(name) == part.name) for name in names])
         rows = np.flatnonzero(mine & (gpus > 0))
         if len(rows):
-            held = _held_of(trace.take(rows), gpus[rows])[1].max(initial=0.0)
-            each = _gpus_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
+            held = _held(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            each = _most_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
             each = max(each, math.ceil(held / len(part.nodes)))
             for k, name in enumerate(part.nodes):
                 has[name] = max(has.get(name, 0), min(each, math.ceil(held) - k * each), 0)
@@ -202,17 +196,15 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
     return replace(machine, nodes=tuple(groups))
 
 
-def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
-    """Return the GPUs per node, from the nodes of jobs that request GPUs; 0 if too few jobs have known nodes."""
+def _most_each(trace: Trace, amount: np.ndarray) -> int:
+    """Return the largest amount per node of jobs that use `amount` (n,), apart from the jobs with the largest amounts
+    per node (at most the share `WIDER` of the total work); 0 if too few jobs have known nodes."""
     nodes = units_of(trace, "node", "alloc")
-    work = np.nan_to_num(gpus * trace.run_time)
-    known = nodes >= 1
-    return _most_each(np.ceil(gpus[known] / nodes[known]), work[known]) if work[known].sum() > 0.5 * work.sum() else 0
-
-
-def _most_each(each: np.ndarray, work: np.ndarray) -> int:
-    """Return the largest amount per node, apart from the jobs with the largest amounts (at most the share `WIDER` of
-    the total work)."""
+    work = np.nan_to_num(amount * trace.run_time)
+    known = (nodes >= 1) & (amount > 0)
+    if not work[known].sum() > 0.5 * work.sum():
+        return 0
+    each, work = np.ceil(amount[known] / nodes[known]), work[known]
     order = np.argsort(-each, kind="stable")
     beyond = np.cumsum(work[order]) > WIDER * work.sum()
     return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
@@ -248,14 +240,10 @@ def _of_header(trace: Trace) -> int:
 
 def _node_size(trace: Trace, rule: str) -> int:
     """Return the processors per node, estimated from the jobs of a partition (see `machine_of_log`)."""
-    procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
-    work = np.nan_to_num(procs * trace.run_time)
-    known = (procs >= 1) & (nodes >= 1)
-    if work[known].sum() > 0.5 * work.sum() and work[known].sum() > 0:
-        return _most_each(np.ceil(procs[known] / nodes[known]), work[known])
+    procs = trace.procs(rule)
+    if each := _most_each(trace, procs):
+        return each
     sized = procs >= 1
-    whole = work[sized].sum()
-    for cpus in range(LARGEST_NODE, 1, -1):
-        if work[sized][procs[sized] % cpus == 0].sum() >= WHOLE * whole > 0:
-            return cpus
-    return 1
+    procs, work = procs[sized], np.nan_to_num(procs * trace.run_time)[sized]
+    sizes = (cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= WHOLE * work.sum() > 0)
+    return next(sizes, 1)

@@ -9,7 +9,7 @@ of the queue. In this module, the *entry* of a job is its index in these arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -89,8 +89,8 @@ class Columns:
     ----------
     total
         Processors of the machine. NaN means unknown.
-    capacity
-        Number of jobs for which memory is allocated.
+    entries, users
+        Number of jobs and of user codes for which memory is allocated.
 
     Attributes
     ----------
@@ -109,14 +109,12 @@ class Columns:
     8.0
     """
 
-    def __init__(self, total: float, capacity: int = 0) -> None:
+    def __init__(self, total: float, entries: int = 0, users: int = 0) -> None:
         self.record = np.zeros(1, STATE)
         self.record["size"], self.record["entry"] = total, -1
         self.record["now"], self.record["taught"] = -math.inf, math.nan
-        capacity = max(capacity, 64)
-        self.jobs = np.zeros(capacity, JOB)
-        self.queue, self.running = np.zeros(capacity + 1, np.int32), np.zeros(capacity + 1, np.int32)
-        self.users = np.zeros(64, USER)
+        self.jobs, self.users = np.zeros(max(entries, 64), JOB), np.zeros(max(users, 64), USER)
+        self.queue, self.running = np.zeros((2, len(self.jobs) + 1), np.int32)
         self._point()
 
     def __getstate__(self) -> tuple[np.ndarray, ...]:
@@ -181,7 +179,7 @@ class Columns:
         return self.running[int(self.record["running_first"][0]) : int(self.record["running_end"][0])]
 
 
-Codes = Mapping[str, Mapping[Name, int]]
+Codes = dict[str, dict[Name, int]]
 
 
 def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
@@ -206,14 +204,15 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
     jobs["row"], jobs["submit"] = np.arange(len(trace)), trace.submit_time
     for field in ("start", "planned_end", "wait"):
         jobs[field] = np.nan
-    jobs["procs"], jobs["limit"] = clean_requests(trace.procs(procs), trace.req_time)
+    size, limit = np.asarray(trace.procs(procs), float), np.asarray(trace.req_time, float)
+    jobs["procs"], jobs["limit"] = np.where(np.isnan(size), 0.0, size), np.where(limit < NO_LIMIT, limit, NO_LIMIT)
     for field, name in (("nodes", "req_nodes"), ("memory_kib", "req_mem_kib"), ("gpus", "req_gpus")):
         jobs[field] = seen.get(name, np.nan)
-    codes: dict[str, Mapping[Name, int]] = {}
+    codes = blank_codes()
     for name, field in NAMES.items():
         column = trace.nominal(name)
         jobs[field] = column.codes + 1
-        codes[name] = {category: code + 1 for code, category in enumerate(column.categories)}
+        codes[name] |= {category: code + 1 for code, category in enumerate(column.categories)}
     return jobs, codes
 
 
@@ -232,12 +231,20 @@ def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
     codes : dict
         Codes of the names, by column.
     """
-    codes: dict[str, dict[Name, int]] = {name: {None: 0} for name in NAMES}
-    jobs = np.zeros(len(requests), JOB)
+    jobs, codes = np.zeros(len(requests), JOB), blank_codes()
     for entry, job in enumerate(requests):
-        coded = [codes[name].setdefault(name_in(job, name), len(codes[name])) for name in NAMES]
-        jobs[entry] = entry_of(job, job.submit_time, coded)
+        jobs[entry] = entry_of(job, job.submit_time, coded(job, codes))
     return jobs, codes
+
+
+def blank_codes() -> Codes:
+    """Return codes by column in which only the unknown name (None) has a code, 0."""
+    return {name: {None: 0} for name in NAMES}
+
+
+def coded(job: JobRequest, codes: Codes) -> list[int]:
+    """Return the codes of a request's names, in the order of `NAMES`; a new name gets the next code."""
+    return [codes[name].setdefault(name_in(job, name), len(codes[name])) for name in NAMES]
 
 
 def name_in(job: JobRequest, name: str) -> Name:
@@ -274,20 +281,3 @@ def clean_request(job: JobRequest) -> tuple[float, float]:
     """
     procs = job.procs if job.procs == job.procs else 0.0
     return procs, job.req_time if job.req_time < NO_LIMIT else NO_LIMIT
-
-
-def clean_requests(procs: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Apply the rules of `clean_request` to whole columns.
-
-    Parameters
-    ----------
-    procs, limit
-        Processors and time limits in seconds, shape (n,). NaN means unknown.
-
-    Returns
-    -------
-    procs, limit : ndarray
-        Shape (n,), without NaN.
-    """
-    p, q = np.asarray(procs, float), np.asarray(limit, float)
-    return np.where(np.isnan(p), 0.0, p), np.where(q < NO_LIMIT, q, NO_LIMIT)

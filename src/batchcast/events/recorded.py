@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..table.trace import joined
 from .driver import Driver
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .record import EVENT, Columns, requests_of
-from .state import SystemState
+from .state import SystemState, columns_after
 
 PROTOCOLS = ("honest", "paper", "starts_first")
 
@@ -82,26 +82,20 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     ran, withdrawn = rows[~np.isnan(run)], rows[np.isnan(run)]
     index = np.concatenate([rows, ran, ran, withdrawn])
     kind = np.repeat(np.array([SUBMIT, START, END, WITHDRAW], dtype=np.int8), [n, len(ran), len(ran), len(withdrawn)])
-    if protocol == "paper":
-        rank = np.repeat(np.array([0, 1, 2, 1], dtype=np.int8), [n, len(ran), len(ran), len(withdrawn)])
-        order = np.lexsort((rank, index))
-        return Timeline(submit[index][order], kind[order], index[order])
     start = submit + wait
     end = start + np.where(np.isnan(run), 0.0, run)
     time = np.concatenate([submit, start[ran], end[ran], start[withdrawn]])
-    if protocol == "starts_first":
+    at_once = [np.zeros(n + len(ran), bool), end[ran] == start[ran], start[withdrawn] == submit[withdrawn]]
+    round_ = np.concatenate(at_once)
+    step = np.where(kind == SUBMIT, 0, np.where(kind == END, 2, 1))  # of a job: submission, start or withdrawal, end
+    keys: tuple[np.ndarray, ...] = (index, kind, round_, time)
+    if protocol == "paper":
+        time, keys = submit[index], (step, index)
+    elif protocol == "starts_first":
         same = time == submit[index]
-        rank = np.where(same & (kind == SUBMIT), 0, np.where(kind == END, 2, 1)).astype(np.int8)
-        ends_here = np.concatenate(
-            [np.zeros(n + len(ran), bool), end[ran] == start[ran], np.zeros(len(withdrawn), bool)]
-        )
-        early = np.where(same, n, 0) + np.where(same, index, np.where(ends_here, 2, np.where(kind == END, 0, 1)))
-        order = np.lexsort((index, rank, early, time))
-        return Timeline(time[order], kind[order], index[order])
-    round_ = np.concatenate(
-        [np.zeros(n + len(ran), bool), end[ran] == start[ran], start[withdrawn] == submit[withdrawn]]
-    )
-    order = np.lexsort((index, kind, round_, time))
+        early = np.where(same, n + index, np.where(round_, 2, np.where(kind == END, 0, 1)))
+        keys = (index, step, early, time)
+    order = np.lexsort(keys)
     return Timeline(time[order], kind[order], index[order])
 
 
@@ -144,14 +138,7 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
     -------
     Columns
     """
-    from .kernel import apply_events
-
-    requests, codes = requests_of(trace, procs)
-    columns = Columns(total, len(trace))
-    columns.make_room(len(trace), len(codes["user_id"]) + 1)
-    table = event_table(trace, timeline(trace, protocol))
-    apply_events(columns.record, requests, table, 0, len(table))
-    return columns
+    return columns_after(total, *requests_of(trace, procs), event_table(trace, timeline(trace, protocol)))
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -478,16 +465,12 @@ def replay_periods(
 def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
     """Yields each period that has jobs, with the first submit time of the next period (infinity after the last
     period)."""
-    before: Trace | None = None
-    for period in chain(periods, [None]):
-        if period is not None and not len(period):
-            continue
-        if before is not None:
-            begin = math.inf if period is None else float(period.submit_time[0])
-            if not before.submit_time[-1] < begin:
-                raise UsageError(
-                    "the periods of a log must be in order of submission and must not overlap "
-                    f"(one ends at {before.submit_time[-1]:g} s, the next begins at {begin:g} s)"
-                )
-            yield before, begin
-        before = period
+    for period, after in pairwise(chain((period for period in periods if len(period)), [None])):
+        assert period is not None
+        begin = math.inf if after is None else float(after.submit_time[0])
+        if not period.submit_time[-1] < begin:
+            raise UsageError(
+                "the periods of a log must be in order of submission and must not overlap "
+                f"(one ends at {period.submit_time[-1]:g} s, the next begins at {begin:g} s)"
+            )
+        yield period, begin

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..job import JobRequest, Name
 from ..records import enlarged
 from .event import CAPACITY, PLAN, RANK, Capacity, Change, End, Event, JobEvent, Requeue, Start, Submit, Withdraw
-from .record import EVENT, JOB, LEFT, NAMES, QUEUED, RUNNING, Codes, Columns, clean_request, entry_of, name_in
+from .record import EVENT, JOB, LEFT, QUEUED, RUNNING, Codes, Columns, blank_codes, clean_request, coded, entry_of
 
 Cancelled = Literal["count", "skip"]
 Requests = Callable[[], tuple[np.ndarray, Codes]]
@@ -27,6 +27,15 @@ class Running(NamedTuple):
     job: JobRequest
     start_time: float
     planned_end: float = math.nan
+
+
+def columns_after(total: float, requests: np.ndarray, codes: Codes, events: np.ndarray) -> Columns:
+    """Return the arrays of the state after all `events` (an array of `EVENT`) on a machine of `total` processors."""
+    from .kernel import apply_events
+
+    columns = Columns(total, len(requests), len(codes["user_id"]) + 1)
+    apply_events(columns.record, requests, events, 0, len(events))
+    return columns
 
 
 class SystemState:
@@ -103,18 +112,18 @@ class SystemState:
         self._story = story
         self._events = NOTHING
         self._waits: list[tuple[float, bool]] | None = None
-        self._event: Event | None = None
+        self._event: Any = None  # the event that was applied last
         self.nodes: dict[int, str] = {}
         self.nodes_away: frozenset[str] = frozenset()
         self._last_entry = -1
         self._known = jobs
         self._requests = requests
         self._source: np.ndarray = np.zeros(0, JOB)
-        self._codes: Codes = {name: {} for name in NAMES}
+        self._codes = blank_codes()
         self._jobs: list[JobRequest | None] = []
         self._entry: dict[int, int] = {}
-        self.running: Mapping[int, Running] = _RunningJobs(self)
-        self.queued: Mapping[int, JobRequest] = _QueuedJobs(self)
+        self.running: Mapping[int, Running] = _Jobs(self, RUNNING)
+        self.queued: Mapping[int, JobRequest] = _Jobs(self, QUEUED)
 
     @property
     def total(self) -> float:
@@ -163,16 +172,12 @@ class SystemState:
         int
             The entry of the event's job. -1 if the event has no job or is not the last event.
         """
-        if isinstance(event, Capacity) or not (event is self._event or self._is_last(event)):
+        if isinstance(event, Capacity):
             return -1
-        return event.job.row if self._known is not None else self._last_entry
-
-    def _is_last(self, event: Event) -> bool:
-        """Whether an event equals the event that was applied last in kind, time and job."""
-        last = self._event
-        if isinstance(event, Capacity) or last is None or isinstance(last, Capacity):
-            return False
-        return type(event) is type(last) and (event.time, event.job.row) == (last.time, last.job.row)
+        row, last = event.job.row, self._event
+        if event is not last and (type(event) is not type(last) or (event.time, row) != (last.time, last.job.row)):
+            return -1
+        return row if self._known is not None else self._last_entry
 
     def taught(self, event: Event, cancelled: Cancelled = "count") -> float | None:
         """Return the wait that predictors can learn from the event that was applied last.
@@ -213,11 +218,8 @@ class SystemState:
         One compiled call computes the waits of all jobs, so that the arrays need no update at every start.
         """
         if self._waits is None:
-            from .kernel import apply_events
-
-            story, columns = self._read_story(), Columns(self._initial, len(self._source))
-            columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
-            apply_events(columns.record, self._source, story, 0, len(story))
+            story = self._read_story()
+            columns = columns_after(self._initial, self._source, self._codes, story)
             self._waits = list(zip(columns.jobs["wait"].tolist(), (columns.jobs["lesson"] == LEFT).tolist()))
         return self._waits
 
@@ -237,7 +239,7 @@ class SystemState:
             0 for an unknown name (None); -1 for a name that has not occurred so far.
         """
         self.columns()
-        return 0 if value is None else self._codes[name].get(value, -1)
+        return self._codes[name].get(value, -1)
 
     def apply(self, event: Event) -> None:
         """Move the clock to an event's time and apply the event. Only clocks (sources of events) call this method.
@@ -308,7 +310,7 @@ class SystemState:
             Planned end in seconds on the clock.
         """
         self.version += 1
-        self._note(self.now, planned_end, row if self._known is not None else self._entry[row], PLAN)
+        self._note(self.now, planned_end, self.place(row), PLAN)
 
     def _note(self, time: float, value: float, entry: int, rank: int) -> None:
         """Records an event in the array of pending events."""
@@ -356,7 +358,7 @@ class SystemState:
         self._entry[job.row] = entry
         if entry >= len(self._source):
             self._source = enlarged(self._source, 2 * entry + 64)
-        self._source[entry] = entry_of(job, time, [self._coded(name, name_in(job, name)) for name in NAMES])
+        self._source[entry] = entry_of(job, time, coded(job, self._codes))
         return entry
 
     def _change(self, entry: int, job: JobRequest) -> None:
@@ -364,12 +366,6 @@ class SystemState:
         self.columns()  # first apply a pending submission, with the old request
         self._jobs[entry] = job
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)
-
-    def _coded(self, name: str, value: Name) -> int:
-        """Returns the code of a name; a new name gets the next code."""
-        codes = self._codes[name]
-        assert isinstance(codes, dict)
-        return 0 if value is None else codes.setdefault(value, len(codes) + 1)
 
     def _job(self, entry: int) -> JobRequest:
         """Returns the request of the job with a given entry."""
@@ -392,14 +388,6 @@ class SystemState:
         """
         return row if self._known is not None else self._entry[row]
 
-    def _find(self, row: int, status: int) -> int:
-        """Returns the entry of a job with a given status; KeyError if no job with this row has the status."""
-        columns = self.columns()
-        entry = self.place(row)
-        if not 0 <= entry < columns.record["entries"][0] or columns.jobs["status"][entry] != status:
-            raise KeyError(row)
-        return entry
-
     def __getstate__(self) -> dict[str, object]:
         self.columns()
         left_out = ("running", "queued", "_requests", "_story", "_events", "_waits", "_pending", "_first", "_count")
@@ -408,40 +396,31 @@ class SystemState:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _requests=None, _story=None, _events=NOTHING, _waits=None)
         self.__dict__.update(_pending=NOTHING, _first=0, _count=0)
-        self.running, self.queued = _RunningJobs(self), _QueuedJobs(self)
+        self.running, self.queued = _Jobs(self, RUNNING), _Jobs(self, QUEUED)
 
 
-class _RunningJobs(Mapping[int, Running]):
-    """The running jobs by row, read from the columns."""
+class _Jobs(Mapping[int, Any]):
+    """The running or the queued jobs by row, read from the columns; a value is a `Running` or a request."""
 
-    def __init__(self, state: SystemState) -> None:
-        self._state = state
+    def __init__(self, state: SystemState, status: int) -> None:
+        self._state, self._status = state, status
+
+    def _entries(self) -> np.ndarray:
+        columns = self._state.columns()
+        return columns.running_entries() if self._status == RUNNING else columns.queued_entries()
 
     def __len__(self) -> int:
-        return len(self._state.columns().running_entries())
+        return len(self._entries())
 
     def __iter__(self) -> Iterator[int]:
-        columns = self._state.columns()
-        return iter(columns.jobs["row"][columns.running_entries()].tolist())
+        entries = self._entries()
+        return iter(self._state.columns().jobs["row"][entries].tolist())
 
-    def __getitem__(self, row: int) -> Running:
-        entry = self._state._find(row, RUNNING)
-        job = self._state.columns().jobs[entry]
-        return Running(self._state._job(entry), float(job["start"]), float(job["planned_end"]))
-
-
-class _QueuedJobs(Mapping[int, JobRequest]):
-    """The queued jobs by row, read from the columns."""
-
-    def __init__(self, state: SystemState) -> None:
-        self._state = state
-
-    def __len__(self) -> int:
-        return len(self._state.columns().queued_entries())
-
-    def __iter__(self) -> Iterator[int]:
-        columns = self._state.columns()
-        return iter(columns.jobs["row"][columns.queued_entries()].tolist())
-
-    def __getitem__(self, row: int) -> JobRequest:
-        return self._state._job(self._state._find(row, QUEUED))
+    def __getitem__(self, row: int) -> Any:
+        columns, entry = self._state.columns(), self._state.place(row)
+        if not 0 <= entry < columns.record["entries"][0] or columns.jobs["status"][entry] != self._status:
+            raise KeyError(row)
+        request, job = self._state._job(entry), columns.jobs[entry]
+        if self._status == QUEUED:
+            return request
+        return Running(request, float(job["start"]), float(job["planned_end"]))

@@ -168,8 +168,7 @@ class Ibl:
         n, asked = len(trace), np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         requests, codes = requests_of(trace, procs)
         users = len(codes["user_id"]) + 1
-        state = Columns(trace.info.max_procs if total is None else total, n)
-        state.make_room(n, users)
+        state = Columns(trace.info.max_procs if total is None else total, n, users)
         events = event_table(trace, timeline(trace, protocol))
         submits = np.flatnonzero(events["rank"] == SUBMIT)
         attributes, last_wait = ibl_kernel.blank_attributes(n), np.zeros(users)

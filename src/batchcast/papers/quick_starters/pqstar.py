@@ -183,8 +183,7 @@ class PQStar:
         cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
         n, size = len(trace), trace.info.max_procs if total is None else total
         asked = np.ones(n, bool) if ask is None else np.asarray(ask, bool)
-        state = Columns(size, n)
-        state.make_room(n, len(codes["user_id"]) + 1)
+        state = Columns(size, n, len(codes["user_id"]) + 1)
         histories = kernel.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
         records = (state.record, histories.record, requests, event_table(trace, timeline(trace, protocol)))
         mark, points, near = self.latest_marks = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
-from ..calibration.keeper import GRID, OnlineCalibration, kept_chances, transform_curve
+from ..calibration.keeper import GOLDEN, GRID, OnlineCalibration, Open, kept_chances, transform_curve
 from .bins import BINS, ENDS_S, bin_of, quantiles, reached
+from .model import ENDED, LEFT, SPOILED, Submissions
 
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 RECENT = 2000
@@ -34,7 +36,7 @@ larger.
 """
 EACH = 20
 """Number of predictions of a burst that count as evidence each time the burst doubles; the first 2 EACH predictions
-of a burst all count (hazard.model).
+of a burst all count (`Bursts`).
 """
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
@@ -42,7 +44,6 @@ OTHERS = 10.0
 """Weight of the levels of all predictions when they are averaged with the levels for bursts; the latter have the
 number of observed doublings of bursts as weight.
 """
-WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Boundaries of predicted waits, in seconds; each range between them has its own levels."""
 _WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
@@ -52,9 +53,11 @@ NOTHING_KNOWN = np.linspace(0.2, 1.0, BINS)
 _ENDS = np.concatenate([[0.0], _LEVELS, [1.0]])
 
 
-def jitter(number: int) -> float:
-    """Return the fraction of a second to subtract from a whole-second wait; evenly spread over [0, 1) by submission."""
-    return (0.5 + number * 0.6180339887498949) % 1.0
+def jitter(number: Any) -> Any:
+    """Return the fraction of a second to subtract from a whole-second wait; evenly spread over [0, 1) by the number of
+    the submission, an integer or an array.
+    """
+    return (0.5 + number * GOLDEN) % 1.0
 
 
 def crps(curve: np.ndarray, wait: float) -> float:
@@ -164,9 +167,9 @@ class LevelsBySpan:
     """
 
     def __init__(self, borrowed: float = 0.0) -> None:
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(SPANS_S) + 1)]
-        self.together = OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY)
-        for keeper in (*self.keepers, self.together):
+        # one for each range, and the last one for all ranges together
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(SPANS_S) + 2)]
+        for keeper in self.keepers:
             keeper.step, keeper.repaid = np.array(STEPS), np.array(REPAID)
         self.borrowed, self.known = borrowed, np.zeros(len(self.keepers))
 
@@ -176,7 +179,7 @@ class LevelsBySpan:
         if not self.borrowed:
             return own
         share = self.known[span] / (self.known[span] + self.borrowed)
-        return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
+        return np.asarray(share * own + (1.0 - share) * self.keepers[-1].asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """Return corrected wait distributions (n, 33); `seconds` (n,) determines the range whose levels correct each
@@ -189,7 +192,7 @@ class LevelsBySpan:
     def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
         """Record prediction `number` of an owner in the range of `seconds`, with bounds (7,) in seconds after `now`."""
         own = self.keepers[span_of(seconds)]
-        for keeper in (own, self.together) if self.borrowed else (own,):
+        for keeper in (own, self.keepers[-1]) if self.borrowed else (own,):
             keeper.issue(number, owner, bounds, math.inf)
             keeper.begin(number, now + 1.0)
 
@@ -199,16 +202,15 @@ class LevelsBySpan:
             if number in keeper.issued:
                 self.known[span] += keeper.issued[number].weight
                 keeper.known(number, wait - jitter(number))
-        self.together.known(number, wait - jitter(number))
 
     def left(self, number: int) -> None:
         """Drop a prediction whose outcome will never be known."""
-        for keeper in (*self.keepers, self.together):
+        for keeper in self.keepers:
             keeper.forget(number)
 
     def passes(self, now: float) -> None:
         """Count each bound as missed whose time has passed before `now` while the job still waits."""
-        for keeper in (*self.keepers, self.together):
+        for keeper in self.keepers:
             keeper.waited(now)
 
 
@@ -253,6 +255,64 @@ class LevelsInBursts:
             self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
 
+class Bursts:
+    """Decides which submissions of a burst of similar jobs count as evidence.
+
+    Parameters
+    ----------
+    each
+        Number of predictions that count as evidence each time the length of the burst doubles.
+
+    Notes
+    -----
+    A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
+    blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth, and so
+    on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
+    long the last tasks of the array wait. Whether a prediction counts is decided when the prediction is made, so that
+    no outcome affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known
+    outcome.
+
+    >>> bursts = Bursts()
+    >>> sum(bursts.counts(job, "ada") for job in range(1000))
+    131
+    >>> bursts.resolved(999, known=True)
+    >>> bursts.counts(1000, "ada")
+    True
+    >>> bursts.is_deep("ada"), bursts.is_deep("bo")
+    (False, False)
+    """
+
+    def __init__(self, each: int = EACH) -> None:
+        self.each = each
+        self.senders: dict[Hashable, Open] = {}
+        self.of: dict[int, tuple[Hashable, int]] = {}
+
+    def is_deep(self, sender: Hashable) -> bool:
+        """Return whether the sender is so late in a burst that only some of its predictions count."""
+        mine = self.senders.get(sender)
+        return mine is not None and mine.blind() >= 2 * self.each
+
+    def counts(self, row: int, sender: Hashable) -> bool:
+        """Record a prediction for job `row`, and return whether the prediction counts as evidence."""
+        mine = self.senders.setdefault(sender, Open())
+        mine.unresolved += 1
+        mine.issued += 1
+        self.of[row] = sender, mine.issued
+        return mine.issued % (1 << (mine.blind() // (2 * self.each)).bit_length()) == 0
+
+    def resolved(self, row: int, known: bool) -> None:
+        """Record that a job no longer waits; `known` says whether its wait can be learned."""
+        if row not in self.of:
+            return
+        sender, number = self.of.pop(row)
+        mine = self.senders[sender]
+        mine.unresolved -= 1
+        if known:
+            mine.known = max(mine.known, number)
+        if not mine.unresolved:
+            del self.senders[sender]
+
+
 class CalibratedWaits:
     """Stores recent submissions with their component curves and outcomes, and computes the probability transform and
     the levels from them.
@@ -270,13 +330,8 @@ class CalibratedWaits:
     """
 
     def __init__(self, components: tuple[str, ...]) -> None:
-        self.curves = np.ones((RECENT, len(components), BINS))
-        self.raw = np.ones((RECENT, BINS))
-        self.number = np.full(RECENT, -1, np.int64)
-        self.submit = np.zeros(RECENT)
-        self.waited = np.zeros(RECENT)
-        self.fate = np.full(RECENT, SPOILED, np.int8)
-        self.count = 0
+        # the features of a submission are the curves of all components, then their weighted mean
+        self.recent, self.count = Submissions(RECENT, (len(components) + 1) * BINS, np.float64), 0
         self.levels, self.deep = LevelsBySpan(), LevelsInBursts()
         self.pool = Pool(len(components))
         self.transform = GRID
@@ -308,11 +363,8 @@ class CalibratedWaits:
     ) -> None:
         """Record submission `number` of a sender with its curves (components, 33), NaN if missing, and its predicted
         probabilities `chances`."""
-        place = number % RECENT
         raw = self.pool.mean(curves)
-        self.curves[place], self.raw[place] = curves, raw
-        self.submit[place], self.waited[place] = now, 0.0
-        self.fate[place], self.number[place] = WAITING, number
+        self.recent.add(number, now, np.append(curves, raw))
         if is_deep:
             self.deep.issue(number, sender, now, self.bounds(chances))
         else:
@@ -331,31 +383,22 @@ class CalibratedWaits:
         """Record that the job of submission `number` started after `wait` seconds."""
         self.levels.ended(number, wait)
         self.deep.ended(number, wait)
-        place = self._place(number)
-        if place < 0:
-            return
-        self.fate[place], self.waited[place] = ENDED, wait
-        self.pool.came_out(self.curves[place], wait)
+        curves = self.recent.resolved(number, wait, ENDED)
+        if curves is not None:
+            self.pool.came_out(curves.reshape(-1, BINS)[:-1], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from
         this wait."""
         self.levels.left(number)
         self.deep.keeper.forget(number)
-        place = self._place(number)
-        if place >= 0:
-            self.fate[place], self.waited[place] = SPOILED if spoiled else LEFT, wait
-
-    def _place(self, number: int) -> int:
-        return number % RECENT if self.number[number % RECENT] == number else -1
+        self.recent.resolved(number, wait, SPOILED if spoiled else LEFT)
 
     def _renew(self, now: float) -> None:
         """Compute the probability transform of recent predictions from the outcomes known now."""
-        known = self.fate == ENDED
-        self.waited[self.fate == WAITING] = np.maximum(now - self.submit[self.fate == WAITING], 0.0)
-        rows = self.fate != SPOILED
-        curves, waited, ended = self.raw[rows], self.waited[rows], known[rows]
+        places, waited = self.recent.outcomes(now)
+        curves, ended = self.recent.features[:, -BINS:][places], self.recent.fate[places] == ENDED
         high = reached(curves, waited)
         low = np.where(ended, reached(curves, waited - 1.0), high)
-        spread = (0.5 + self.number[rows] * 0.6180339887498949) % 1.0
+        spread = jitter(self.recent.number[places])
         self.transform = transform_curve(low + (1.0 - spread) * (high - low), ended)

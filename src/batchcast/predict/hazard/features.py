@@ -8,6 +8,7 @@ with run times drawn from their predicted distributions.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -17,41 +18,13 @@ from ...compiled.arrays import Record
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import apply_event, jobs_of, queue_of, running_of
 from ...events.record import LEFT
-from ...schedule.forward import (
-    EASY,
-    GREEDY,
-    HEAD,
-    JOBS,
-    OPENINGS,
-    POLICY,
-    RUNNING,
-    SIZE,
-    Forward,
-    begin,
-    blank_forward,
-    first_opening,
-    join_queue,
-    next_instant,
-)
+from ...schedule import forward
+from ...schedule.forward import EASY, GREEDY, Forward
 from ...schedule.state import HEAP
-from ..hazard import history_features, queue_features
-from .history_features import (
-    KINDS,
-    PEAK,
-    WaitHistory,
-    count_in,
-    gpus_busy,
-    most_gpus,
-    time_passes,
-    wait_ended,
-    was_started,
-    was_submitted,
-    write_keys,
-)
-from .history_features import write_history as past_of
-from .queue_features import OWN_JOB, bounded, busy_gpus, left_at, scale, write_gpus, write_job
-from .queue_features import write_queue as queue_seen
-from .queue_features import write_running as running_seen
+from . import history_features as past
+from . import queue_features as present
+from .history_features import PEAK, WaitHistory, write_keys
+from .queue_features import bounded, scale
 
 EASY_DRAWS, GREEDY_DRAWS = 12, 4
 BY_LIMITS, BY_MEDIANS = -1, -2
@@ -86,12 +59,14 @@ def uniform(entry: int, draw: int, draws: int) -> float:
 
 
 @inlined
-def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int, draws: int) -> float:
-    """Return a job's remaining run time, in seconds, in one random draw of run times."""
+def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, plan: int) -> float:
+    """Return a job's remaining run time, in seconds, in the simulation `plan` (an index of PLANS)."""
+    draw = _PLANS[plan, 1]
     if draw == BY_LIMITS:
         return max(bounded(limit) - elapsed, 1.0)
+    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     share = 0.5 if draw == BY_MEDIANS else uniform(entry, draw, draws)
-    return left_at(row, limit, elapsed, share)
+    return present.left_at(row, limit, elapsed, share)
 
 
 @inlined
@@ -105,17 +80,15 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
     """Set up simulation `plan` (an index of PLANS) of the state at `now` without the job `itself` (-1: with all
     jobs)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
-    policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
-    draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS
     busy, n = 0, 0
     for k in range(s.running_first, s.running_end):
         i = running[k]
         job = jobs[i]
-        left = run_of(runs[i], job.limit, max(now - job.start, 0.0), i, draw, draws)
+        left = run_of(runs[i], job.limit, max(now - job.start, 0.0), i, plan)
         f.running_end[n], f.running_procs[n] = now + left, whole(job.procs)
         busy += f.running_procs[n]
         n += 1
-    f.tally[RUNNING] = n
+    f.tally[forward.RUNNING] = n
     most = max(np.int64(min(size, LARGEST)) if size == size else 1, busy, 1)
     n = 0
     for k in range(s.queue_first, s.queue_end):
@@ -123,30 +96,26 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
         if i == itself:
             continue
         job = jobs[i]
-        f.procs[n], f.planned[n] = whole(job.procs), run_of(runs[i], job.limit, 0.0, i, draw, draws)
+        f.procs[n], f.planned[n] = whole(job.procs), run_of(runs[i], job.limit, 0.0, i, plan)
         f.start[n] = np.inf if f.procs[n] <= most else -np.inf
         f.order[n] = n
         n += 1
-    f.tally[JOBS], f.tally[SIZE], f.tally[POLICY], f.tally[OPENINGS] = n, most, policy, 0
-    begin(f, now)
+    f.tally[forward.JOBS], f.tally[forward.SIZE] = n, most
+    f.tally[forward.POLICY], f.tally[forward.OPENINGS] = _PLANS[plan, 0], 0
+    forward.begin(f, now)
 
 
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
     """Return the simulated wait of a job that joins the end of the queue; NaN if the job never fits the machine."""
-    draw = _PLANS[plan, 1]
-    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
-    planned = run_of(run, job.limit, 0.0, entry, draw, draws)
-    opening = first_opening(f, whole(job.procs), planned)
+    opening = forward.first_opening(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, plan))
     return f.openings[opening].time - now if opening >= 0 else math.nan
 
 
 @inner
 def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
     """Add a job to the end of a simulation's queue, so that the next submitted job queues behind it."""
-    draw = _PLANS[plan, 1]
-    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
-    join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))
+    forward.join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, plan))
 
 
 @inner
@@ -197,17 +166,9 @@ def within(waits: np.ndarray, span: float) -> float:
     return total / len(waits)
 
 
-NAMES = (
-    *queue_features.RUNNING_NAMES,
-    *queue_features.QUEUE_NAMES,
-    *history_features.HISTORY_NAMES,
-    *queue_features.GPU_NAMES,
-    *SIMULATED_NAMES,
-)
-AT_QUEUE = len(queue_features.RUNNING_NAMES)
-AT_PAST = AT_QUEUE + len(queue_features.QUEUE_NAMES)
-AT_GPUS = AT_PAST + len(history_features.HISTORY_NAMES)
-AT_DRAWS = AT_GPUS + len(queue_features.GPU_NAMES)
+_PARTS = (present.RUNNING_NAMES, present.QUEUE_NAMES, past.HISTORY_NAMES, present.GPU_NAMES, SIMULATED_NAMES)
+NAMES = tuple(name for part in _PARTS for name in part)
+AT_QUEUE, AT_PAST, AT_GPUS, AT_DRAWS = accumulate(map(len, _PARTS[:-1]))
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
 TOGETHER = 64
@@ -235,9 +196,9 @@ class Room(NamedTuple):
 
 def blank_room(running: int, queued: int) -> Room:
     """Return work arrays for this many running and queued jobs."""
-    sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
-    keys, waits = np.zeros(len(KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
-    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_forward(1, running + 1, queued + 1, EASY))
+    sums, heaps = np.zeros((len(present.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
+    keys, waits = np.zeros(len(past.KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
+    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, forward.blank_forward(1, running + 1, queued + 1, EASY))
 
 
 @inner
@@ -256,11 +217,11 @@ def look_around(
     `until`."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
-    write_job(s, job, now, run, peak, out[:OWN_JOB])
-    running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
-    queue_seen(s, job, itself, until, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
-    past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_GPUS])
-    write_gpus(s, job, most_gpus(m, job.gpu_type), out[AT_GPUS:AT_DRAWS])
+    present.write_job(s, job, now, run, peak, out[: present.OWN_JOB])
+    present.write_running(s, job, now, runs, peak, room.heaps, out[present.OWN_JOB : AT_QUEUE])
+    present.write_queue(s, job, itself, until, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
+    past.write_history(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_GPUS])
+    present.write_gpus(s, job, past.most_gpus(m, job.gpu_type), out[AT_GPUS:AT_DRAWS])
 
 
 @inlined
@@ -273,8 +234,8 @@ def size_for(s: Record, m: WaitHistory, job: Record) -> float:
 @inlined
 def plans_of(s: Record, more: int) -> int:
     """Return how many simulations to run for a state with `more` further jobs: all, or 0 if there are too many jobs."""
-    present = s.queue_end - s.queue_first + s.running_end - s.running_first + more
-    return ALL_PLANS if present <= MOST_SIMULATED else 0
+    jobs = s.queue_end - s.queue_first + s.running_end - s.running_first + more
+    return ALL_PLANS if jobs <= MOST_SIMULATED else 0
 
 
 @kernel
@@ -306,27 +267,27 @@ def describe_now(
 @inner
 def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
     """Learn waits and starts from the event that the state processed last."""
-    time_passes(m, s.now, s.running_procs)
+    past.time_passes(m, s.now, s.running_procs)
     if s.entry < 0:
         return
     job = jobs_of(s)[s.entry]
     if rank == SUBMIT:
         write_keys(job, keys)
-        was_submitted(m, keys, s.now)
-        count_in(m, SUBMISSIONS, 1.0)
-        count_in(m, WORK, job.procs * bounded(job.limit))
+        past.was_submitted(m, keys, s.now)
+        past.count_in(m, SUBMISSIONS, 1.0)
+        past.count_in(m, WORK, job.procs * bounded(job.limit))
     elif rank == START:
-        was_started(m, job, s.now)
-        count_in(m, STARTS, 1.0)
+        past.was_started(m, job, s.now)
+        past.count_in(m, STARTS, 1.0)
         if job.gpus > 0.0:
-            gpus_busy(m, 0, busy_gpus(s, 0))
+            past.gpus_busy(m, 0, present.busy_gpus(s, 0))
             if job.gpu_type > 0:
-                gpus_busy(m, job.gpu_type, busy_gpus(s, job.gpu_type))
+                past.gpus_busy(m, job.gpu_type, present.busy_gpus(s, job.gpu_type))
     elif rank == END:
-        count_in(m, ENDS, 1.0)
+        past.count_in(m, ENDS, 1.0)
     if s.taught == s.taught and (left_teach or job.lesson != LEFT):
         write_keys(job, keys)
-        wait_ended(m, keys, s.taught, s.now)
+        past.wait_ended(m, keys, s.taught, s.now)
 
 
 @kernel
@@ -431,9 +392,8 @@ def describe_queue(
     waits[:] = np.nan
     for plan in range(plans_of(s, 0)):
         draw_future(f, s, runs, -1, now, plan, size)
-        while f.tally[HEAD] < f.tally[JOBS]:
-            if not next_instant(f):
-                break
+        while f.tally[forward.HEAD] < f.tally[forward.JOBS] and forward.next_instant(f):
+            pass
         for k in range(n):
             waits[plan, k] = f.start[k] - now if math.isfinite(f.start[k]) else math.nan
     for place in range(len(places)):
@@ -449,8 +409,7 @@ def describe_queue(
 
 _AT = {name: place for place, name in enumerate(NAMES)}
 _QUEUED, _BEFORE = _AT["queue: all: jobs"], _AT["queue: no larger nor longer: jobs"]
-_FITS, _LACKING, _SHADOW = _AT["fits"], _AT["lacking"], _AT["shadow by forecasts"]
-_OWN = _AT["queue: own: jobs"]
+_FITS, _SHADOW, _OWN = _AT["fits"], _AT["shadow by forecasts"], _AT["queue: own: jobs"]
 
 
 def reason(features: np.ndarray) -> str:

@@ -279,18 +279,11 @@ def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> No
     for back in range(min(total, len(m.starts))):
         start = m.starts[(total - 1 - back) % len(m.starts)]
         theirs, since, wait = bounded(start.limit), max(now - start.time, 0.0), math.log1p(start.wait)
+        is_large, is_small = start.procs >= job.procs, start.procs <= job.procs
+        is_like = within_two(start.procs, job.procs) and within_two(theirs, limit)
+        counts = (is_large and theirs >= limit, is_large, is_small and theirs <= limit, is_like)
         for look in range(5):
-            if look == 0:
-                counts = start.procs >= job.procs and theirs >= limit
-            elif look == 1:
-                counts = start.procs >= job.procs
-            elif look == 2:
-                counts = start.procs <= job.procs and theirs <= limit
-            elif look == 3:
-                counts = within_two(start.procs, job.procs) and within_two(theirs, limit)
-            else:
-                counts = True
-            if not counts:
+            if look < 4 and not counts[look]:
                 continue
             into, number = out[5 * look : 5 * look + 5], (seen >> (4 * look)) & 15
             if number == 0:

@@ -2,22 +2,19 @@
 """The boosted classifier of the hazard: the probability that a waiting job starts in the bin that it has reached.
 
 This module also fits the model, and stores its training data: submissions, or snapshots of waiting jobs, with their
-outcomes. A fit receives a copy of the data known at one instant, so the fit can be computed later. `Bursts` decides
-which predictions of a burst count as evidence, because similar jobs have similar outcomes.
+outcomes. A fit receives a copy of the data known at one instant, so the fit can be computed later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...records import enlarged
-from ..calibration.keeper import Open
 from .bins import BINS, bin_of, passed
-from .calibrated_waits import EACH, ENDED, SPOILED, WAITING
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
 REST_TREES, REST_RATE = 60, 0.03
@@ -30,6 +27,8 @@ PASSED_SHARE = 0.5
 expected loss is unchanged.
 """
 BLOCK = 512
+WAITING, ENDED, LEFT, SPOILED = range(4)
+"""What became of a submission (`fate`): SPOILED means that its wait must not be learned."""
 
 
 class Waits(NamedTuple):
@@ -217,79 +216,21 @@ class Fitting:
         self._future = None
 
 
-class Bursts:
-    """Decides which submissions of a burst of similar jobs count as evidence.
-
-    Parameters
-    ----------
-    each
-        Number of predictions that count as evidence each time the length of the burst doubles.
-
-    Notes
-    -----
-    A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
-    blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth, and so
-    on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
-    long the last tasks of the array wait. Whether a prediction counts is decided when the prediction is made, so that
-    no outcome affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known
-    outcome.
-
-    >>> bursts = Bursts()
-    >>> sum(bursts.counts(job, "ada") for job in range(1000))
-    131
-    >>> bursts.resolved(999, known=True)
-    >>> bursts.counts(1000, "ada")
-    True
-    >>> bursts.is_deep("ada"), bursts.is_deep("bo")
-    (False, False)
-    """
-
-    def __init__(self, each: int = EACH) -> None:
-        self.each = each
-        self.senders: dict[Hashable, Open] = {}
-        self.of: dict[int, tuple[Hashable, int]] = {}
-
-    def is_deep(self, sender: Hashable) -> bool:
-        """Return whether the sender is so late in a burst that only some of its predictions count."""
-        mine = self.senders.get(sender)
-        return mine is not None and mine.blind() >= 2 * self.each
-
-    def counts(self, row: int, sender: Hashable) -> bool:
-        """Record a prediction for job `row`, and return whether the prediction counts as evidence."""
-        mine = self.senders.setdefault(sender, Open())
-        mine.unresolved += 1
-        mine.issued += 1
-        self.of[row] = sender, mine.issued
-        return mine.issued % (1 << (mine.blind() // (2 * self.each)).bit_length()) == 0
-
-    def resolved(self, row: int, known: bool) -> None:
-        """Record that a job no longer waits; `known` says whether its wait can be learned."""
-        if row not in self.of:
-            return
-        sender, number = self.of.pop(row)
-        mine = self.senders[sender]
-        mine.unresolved -= 1
-        if known:
-            mine.known = max(mine.known, number)
-        if not mine.unresolved:
-            del self.senders[sender]
-
-
 class Submissions:
-    """A ring of the last `window` submissions: features (4 bytes each), submit time, outcome (`fate`) and wait.
+    """A ring of the last `window` submissions: features of type `kind`, submit time, outcome (`fate`) and wait.
 
     The ring also stores snapshots (samples of waiting jobs). For snapshots, `born` is the last submission before the
     snapshot, and waits are measured from the snapshot.
 
     >>> ring = Submissions(4, 2)
-    >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
+    >>> ring.add(0, 10.0, np.zeros(2)); _ = ring.resolved(0, 5.0, ENDED)
     >>> ring.training_set(30.0, 100.0, latest=100)[1]
     Waits(waited=array([5.]), ended=array([ True]), weight=array([0.5]))
     """
 
-    def __init__(self, window: int, features: int) -> None:
-        self.window, self.count = window, 0
-        self.features = np.zeros((min(window, 256), features), np.float32)
+    def __init__(self, window: int, features: int, kind: type = np.float32) -> None:
+        self.window = window
+        self.features = np.zeros((min(window, 256), features), kind)
         self.number, self.born = np.full((2, len(self.features)), -1, np.int64)
         self.submit, self.waited = np.zeros(len(self.features)), np.zeros(len(self.features))
         self.fate = np.full(len(self.features), SPOILED, np.int8)
@@ -302,28 +243,35 @@ class Submissions:
         self.features[place], self.submit[place] = features, now
         self.born[place] = number if born is None else born
         self.number[place], self.fate[place], self.waited[place] = number, WAITING, 0.0
-        self.count = number + 1
 
-    def resolved(self, number: int, waited: float, fate: int) -> None:
+    def resolved(self, number: int, waited: float, fate: int) -> np.ndarray | None:
         """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or that its wait
-        must not be learned (SPOILED).
+        must not be learned (SPOILED). Return the job's features; None if the ring does not have the job.
         """
         place = number % len(self.features)
-        if self.number[place] == number:
-            self.fate[place], self.waited[place] = fate, waited
+        if self.number[place] != number:
+            return None
+        self.fate[place], self.waited[place] = fate, waited
+        return self.features[place]
 
-    def training_set(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
+    def outcomes(self, now: float, oldest: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Return the indices in the ring of the submissions that may be learned from, in order of submission, and how
+        long each has waited until `now`. Submissions and snapshots before number `oldest` are left out.
+        """
+        places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED) & (self.born >= oldest))
+        places = places[np.argsort(self.number[places])]
+        so_far = np.maximum(now - self.submit[places], 0.0)
+        return places, np.where(self.fate[places] == WAITING, so_far, self.waited[places])
+
+    def training_set(self, now: float, half_life: float, latest: int, oldest: int = 0) -> tuple[np.ndarray, Waits]:
         """Return a copy of the training features (n, f) in order of submission, and the outcomes known at `now`.
 
         A submission that is `half_life` submissions older than submission `latest` has half its weight; submissions
-        that are more than `most` older are left out.
+        and snapshots before number `oldest` are left out.
         """
-        age = latest - self.born
-        places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED) & (age < most))
-        places = places[np.argsort(self.number[places])]
-        waiting = self.fate[places] == WAITING
-        waited = np.where(waiting, np.maximum(now - self.submit[places], 0.0), self.waited[places])
-        return self.features[places], Waits(waited, self.fate[places] == ENDED, 0.5 ** (age[places] / half_life))
+        places, waited = self.outcomes(now, oldest)
+        weight = 0.5 ** ((latest - self.born[places]) / half_life)
+        return self.features[places], Waits(waited, self.fate[places] == ENDED, weight)
 
     def _grow(self, size: int) -> None:
         before = len(self.number)

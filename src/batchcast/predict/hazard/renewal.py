@@ -9,10 +9,10 @@ import numpy as np
 
 from ..protocol import Grounds, Prediction
 from .bins import BINS, rest_of
-from .calibrated_waits import ENDED, LEVELS, CalibratedWaits, LevelsBySpan, Pool
+from .calibrated_waits import LEVELS, CalibratedWaits, LevelsBySpan, Pool
 from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
 from .features import AT_DRAWS, NAMES, reason
-from .model import Hazard, Submissions, Waits
+from .model import ENDED, Hazard, Submissions, Waits
 
 EVERY, MOST = 30, 12
 """A snapshot is taken every EVERY submissions, of at most MOST jobs."""
@@ -216,7 +216,7 @@ class Renewal:
 
         Only waiting jobs with a prediction at submission are used.
         """
-        both, waits = self.ring.training_set(now, half_life, latest, self.window)
+        both, waits = self.ring.training_set(now, half_life, latest, latest - self.window + 1)
         known = ~np.isnan(both[:, len(NAMES)])
         both = both[known]
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]

@@ -24,11 +24,11 @@ from ...machines.machine import Machine
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
-from ..hazard.calibrated_waits import ENDED, LEFT, LEVELS, SPOILED, CalibratedWaits, jitter
+from ..hazard.calibrated_waits import LEVELS, Bursts, CalibratedWaits, jitter
 from ..hazard.components import DRAWS, SAID_NOTHING, SPREADS, Lag, Nodes, RecentWaits, curves_on_nodes, simulated_curves
 from ..hazard.features import AT_DRAWS, PLANS, describe_queue, reason
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
-from ..hazard.model import Bursts, Fitting, Hazard, Submissions, Taught
+from ..hazard.model import ENDED, LEFT, SPOILED, Fitting, Hazard, Submissions, Taught
 from ..hazard.queue_features import COUNT
 from ..hazard.renewal import EVERY, LEAST_VOTES, Renewal, Renewed, Snapshot, sampled_places
 from ..protocol import Grounds, Prediction
@@ -74,8 +74,7 @@ def seen_in(
     requests, codes = requests_of(trace, procs)
     plan = timeline(trace, protocol)
     events = event_table(trace, plan)
-    state = Columns(trace.info.max_procs if total is None else total, n)
-    state.make_room(n, len(codes["user_id"]) + 1)
+    state = Columns(trace.info.max_procs if total is None else total, n, len(codes["user_id"]) + 1)
     room, history = kernel.blank_room(*most_at_once(plan.kind)), blank_history()
     rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
     snapshots: Looks = {}
@@ -439,7 +438,7 @@ class Forecast:
     ----------
     window
         Number of the latest submissions used for training. Only some submissions of a burst count as evidence
-        (`hazard.model.Bursts`).
+        (`hazard.calibrated_waits.Bursts`).
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
@@ -472,7 +471,7 @@ class Forecast:
     observations.
 
     A burst is a series of submissions by one sender before any job of the series has started. Only some predictions of
-    a burst count for the model, the weights and the corrections (`hazard.model.Bursts`), because similar jobs have
+    a burst count for the model, the weights and the corrections (`calibrated_waits.Bursts`), because similar jobs have
     similar waits. Jobs that do not count also get a prediction.
 
     The boosted model is one of several components of the prediction. The other components are simulated waits with a

@@ -15,11 +15,11 @@ from batchcast.predict.hazard.calibrated_waits import (
     EACH,
     LEVELS,
     OTHERS,
+    Bursts,
     CalibratedWaits,
     LevelsInBursts,
     as_kept,
 )
-from batchcast.predict.hazard.model import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 

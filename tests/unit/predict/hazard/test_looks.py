@@ -6,8 +6,9 @@ import pytest
 
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
-from batchcast.predict.hazard.calibrated_waits import ENDED, LEFT, LEVELS, SPOILED
+from batchcast.predict.hazard.calibrated_waits import LEVELS
 from batchcast.predict.hazard.components import DRAWS
+from batchcast.predict.hazard.model import ENDED, LEFT, SPOILED
 from batchcast.predict.hazard.renewal import EVERY, MODEL, MODELS, MOST, Renewal, Snapshot, sampled_places
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
