@@ -18,7 +18,7 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
-from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_window, log_crps, score_waits
+from ..metrics.wait import BINS_S, good, identified_at, kept_by_window, log_crps, score_waits
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
@@ -212,7 +212,7 @@ def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold
     return WaitRun(name, clock_of(method, on), forecasts, marked, answer, near, near_jobs, spent, search_s, chances)
 
 
-def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
+def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, float]:
     """Return the measures of a run over the scored rows."""
     bound = run.forecasts.quantiles[:, -1] if run.forecasts.levels else np.full(len(trace), np.nan)
     points, marked, answer = run.forecasts.points[rows], run.marked[rows], run.answer[rows]
@@ -221,7 +221,7 @@ def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) ->
 
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
     """Return one flat row for `--json`: the measures, quick starters in the recent history, and the cost."""
-    score = score_run(run, trace, rows, threshold)._asdict()
+    score = score_run(run, trace, rows, threshold)
     chances = None if run.chances is None else run.chances[rows]
     waited = recorded_wait(trace)[rows]
     score |= chance_figures(taken(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)

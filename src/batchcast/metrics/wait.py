@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -229,29 +228,6 @@ BINS_S = (3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 86400.0, 2 * 86400.0)
 INTERVALS_S = (900.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 86400.0)
 
 
-class WaitScore(NamedTuple):
-    """The measures of one wait predictor. Shares are fractions; NaN means that no job counts for the measure.
-
-    `score_waits` describes the measures.
-    """
-
-    jobs: int
-    quick_share: float
-    quick_identified: float
-    quick_bounded: float
-    misguided_share: float
-    misguided_under_4h: float
-    rms_error_s: float
-    normalised_rms: float
-    mean_ppert: float
-    good_share: float
-    bound_coverage: float
-    mean_abs_error_s: float
-    median_abs_error_s: float
-    within_x2: float
-    within_x3: float
-
-
 def score_waits(
     wait: np.ndarray,
     run: np.ndarray,
@@ -260,7 +236,7 @@ def score_waits(
     marked: np.ndarray,
     answer: np.ndarray,
     threshold: float = 3600.0,
-) -> WaitScore:
+) -> dict[str, float]:
     """Compute all measures of one wait predictor.
 
     Parameters
@@ -278,7 +254,9 @@ def score_waits(
 
     Returns
     -------
-    WaitScore
+    dict
+        The measures by name. `jobs` is the number of jobs with a known wait. Shares are fractions; NaN means that no
+        job counts for the measure.
 
     Notes
     -----
@@ -292,8 +270,8 @@ def score_waits(
     >>> import numpy as np
     >>> one = score_waits(np.array([60.0, 7200.0]), np.array([60.0, 60.0]), np.array([120.0, 3600.0]),
     ...                   np.array([3600.0, 3600.0]), np.array([True, True]), np.array([3600.0, 3600.0]))
-    >>> one.quick_share, one.quick_identified, one.misguided_share, one.within_x2, one.bound_coverage
-    (0.5, 1.0, 0.5, 1.0, 0.5)
+    >>> [one[name] for name in ("quick_share", "quick_identified", "misguided_share", "within_x2", "bound_coverage")]
+    [0.5, 1.0, 0.5, 1.0, 0.5]
     """
     known = ~np.isnan(wait)
     wait, run, point, bound, marked, answer = (each[known] for each in (wait, run, point, bound, marked, answer))
@@ -302,23 +280,23 @@ def score_waits(
     error = np.abs(point - wait)
     bounded = ~np.isnan(bound)
     factor = ratio(point, wait)
-    return WaitScore(
-        jobs=len(wait),
-        quick_share=mean(quick),
-        quick_identified=mean(marked[quick]),
-        quick_bounded=mean(answer[quick] <= threshold),
-        misguided_share=mean(misguided),
-        misguided_under_4h=mean(wait[misguided] < 4 * 3600.0),
-        rms_error_s=rms(error),
-        normalised_rms=rms(error / np.maximum(wait, 1.0)),
-        mean_ppert=mean(ppert(point, wait, run)),
-        good_share=mean(good(point, wait, run)),
-        bound_coverage=mean(wait[bounded] <= bound[bounded]),
-        mean_abs_error_s=mean(error),
-        median_abs_error_s=float(np.median(error)) if len(error) else float("nan"),
-        within_x2=mean(factor <= 2.0),
-        within_x3=mean(factor <= 3.0),
-    )
+    return {
+        "jobs": len(wait),
+        "quick_share": mean(quick),
+        "quick_identified": mean(marked[quick]),
+        "quick_bounded": mean(answer[quick] <= threshold),
+        "misguided_share": mean(misguided),
+        "misguided_under_4h": mean(wait[misguided] < 4 * 3600.0),
+        "rms_error_s": rms(error),
+        "normalised_rms": rms(error / np.maximum(wait, 1.0)),
+        "mean_ppert": mean(ppert(point, wait, run)),
+        "good_share": mean(good(point, wait, run)),
+        "bound_coverage": mean(wait[bounded] <= bound[bounded]),
+        "mean_abs_error_s": mean(error),
+        "median_abs_error_s": float(np.median(error)) if len(error) else float("nan"),
+        "within_x2": mean(factor <= 2.0),
+        "within_x3": mean(factor <= 3.0),
+    }
 
 
 def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:

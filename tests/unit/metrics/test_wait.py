@@ -13,13 +13,13 @@ def test_a_hand_worked_score():
     point = np.array([10.0, 900.0, HOUR, 5 * HOUR, 1.0])
     marked = np.array([True, False, True, False, True])
     score = score_waits(wait, np.full(5, 100.0), point, np.full(5, HOUR), marked, point)
-    assert score.jobs == 4
-    assert (score.quick_share, score.quick_identified, score.quick_bounded) == (0.5, 0.5, 1.0)
-    assert (score.misguided_share, score.misguided_under_4h) == (0.25, 1.0)
-    assert score.bound_coverage == 0.5
-    assert score.mean_abs_error_s == pytest.approx((10 + 900 + 3600) / 4)
-    assert score.normalised_rms == pytest.approx(np.sqrt((100 + 0.25 + 0.25) / 4))
-    assert (score.within_x2, score.within_x3) == (0.75, 0.75)
+    assert score["jobs"] == 4
+    assert (score["quick_share"], score["quick_identified"], score["quick_bounded"]) == (0.5, 0.5, 1.0)
+    assert (score["misguided_share"], score["misguided_under_4h"]) == (0.25, 1.0)
+    assert score["bound_coverage"] == 0.5
+    assert score["mean_abs_error_s"] == pytest.approx((10 + 900 + 3600) / 4)
+    assert score["normalised_rms"] == pytest.approx(np.sqrt((100 + 0.25 + 0.25) / 4))
+    assert (score["within_x2"], score["within_x3"]) == (0.75, 0.75)
 
 
 def test_rounding_goes_up_to_the_interval_of_the_range():
