@@ -58,9 +58,8 @@ def details() -> str:
     ]
     for kind in ("runtime", "wait"):
         lines += ["", f"## {KINDS[kind]}"]
-        for name, registered in available(kind).items():
-            place = registered.value.replace(":", ".")
-            lines += ["", f"### {name}", "", f"::: {place}", *MEMBERS]
+        for name, place in available(kind).items():
+            lines += ["", f"### {name}", "", f"::: {place.replace(':', '.')}", *MEMBERS]
     return "\n".join([*lines, ""])
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import cache
 from numbers import Real
 from typing import Any
@@ -394,7 +393,7 @@ class SklearnRuntime:
         run = np.clip(run, 1.0, LARGEST)
         target = np.log10(run) if self.log else run
         try:
-            with one_thread():
+            with _threads().limit(limits=1):
                 self._model = clone(self.estimator).fit(self._table(numbers, rows), target)
         except (ValueError, TypeError) as error:
             what = str(error).splitlines()[0]
@@ -478,7 +477,7 @@ class SklearnRuntime:
         """Return the model's predictions for many jobs."""
         assert self._numbers is not None
         rows = [class_key(job, self.features) for job in jobs]
-        with one_thread():
+        with _threads().limit(limits=1):
             said = self._model.predict(self._table(self._numbers, rows))
         try:
             values = np.asarray(said, dtype=float).reshape(len(rows))
@@ -495,18 +494,13 @@ class SklearnRuntime:
         ]
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Limit compiled libraries to one thread.
+@cache
+def _threads() -> Any:
+    """Return the control over the threads of compiled libraries, which estimators use with one thread.
 
     Tables of some thousand rows gain nothing from more threads, and on a busy machine threads mostly wait for each
     other. With one thread, sums also do not depend on the number of threads.
     """
-    controller: AbstractContextManager[Any] = _threads().limit(limits=1)
-    return controller
-
-
-@cache
-def _threads() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

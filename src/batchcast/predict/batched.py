@@ -97,11 +97,9 @@ def has_batch_path(method: Any) -> bool:
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())
     (True, False)
     """
-    if not hasattr(method, "predict_trace"):
-        return False
-    kinds = type(method).__mro__
-    said = {name: next((k for k, kind in enumerate(kinds) if name in vars(kind)), len(kinds)) for name in METHODS}
-    return "predict_trace" in vars(method) or said["predict_trace"] <= min(said["predict"], said["observe"])
+    names = {"predict", "observe", "predict_trace"}
+    nearest = next((kind for kind in type(method).__mro__ if not names.isdisjoint(vars(kind))), object)
+    return "predict_trace" in vars(nearest) or "predict_trace" in getattr(method, "__dict__", {})
 
 
 def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:

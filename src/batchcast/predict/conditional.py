@@ -39,15 +39,9 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
         return replace(issued, point=point)
-    xs, fs, tail = _curve(issued, waited)
-    left = _still_waits(xs, fs, tail, max(waited, 0.0))
-
-    def start(level: float) -> float:
-        if tail is not None and (1 - level) * left < tail.left:
-            return tail.when((1 - level) * left)
-        return _inverse(xs, fs, (1 - left) + level * left)
-
-    answers = tuple(max(start(level), waited) for level in levels)
+    curve = _Curve.of(issued, waited)
+    left = curve.left(max(waited, 0.0))
+    answers = tuple(max(curve.when((1 - level) * left, (1 - left) + level * left), waited) for level in levels)
     return replace(issued, point=answers[0], levels=tuple(levels), quantiles=answers)
 
 
@@ -74,9 +68,8 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """
     if not issued.levels:
         return math.nan
-    xs, fs, tail = _curve(issued, waited)
-    left = _still_waits(xs, fs, tail, max(waited, 0.0))
-    return 1.0 - _still_waits(xs, fs, tail, max(waited, 0.0) + span) / left
+    curve = _Curve.of(issued, waited)
+    return 1.0 - curve.left(max(waited, 0.0) + span) / curve.left(max(waited, 0.0))
 
 
 class _Tail(NamedTuple):
@@ -107,32 +100,43 @@ class _Tail(NamedTuple):
         return self.since * float((self.left / left) ** (1.0 / self.power)) - MINUTE if left > 0 else math.inf
 
 
-def _still_waits(xs: Sequence[float], fs: Sequence[float], tail: _Tail | None, x: float) -> float:
-    """Return the share of jobs that still wait at time x."""
-    if tail is not None and x + MINUTE >= tail.since:
-        return tail.left * float(((x + MINUTE) / tail.since) ** -tail.power)
-    k = bisect_right(xs, x)
-    if k >= len(xs):
-        return 1.0 - fs[-1]
-    return 1.0 - (fs[k - 1] + (fs[k] - fs[k - 1]) * (x - xs[k - 1]) / (xs[k] - xs[k - 1]))
-
-
-def _curve(issued: Prediction, waited: float) -> tuple[list[float], list[float], _Tail | None]:
-    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve, and its tail if the job has
-    waited already.
+class _Curve(NamedTuple):
+    """An issued distribution: the points (x, F(x)) of a piecewise linear curve, and its tail if the job has waited
+    already.
     """
-    known = dict(zip(issued.levels, issued.quantiles))
-    fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
-    if 0.5 not in known and fits:
-        known[0.5] = issued.point
-    levels = sorted(known)
-    xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
-    return xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None
 
+    xs: list[float]
+    fs: list[float]
+    tail: _Tail | None
 
-def _inverse(xs: Sequence[float], fs: Sequence[float], f: float) -> float:
-    if f > fs[-1] + 1e-12:
-        return math.inf
-    k = next(i for i in range(1, len(fs)) if fs[i] >= f - 1e-12)
-    share = (f - fs[k - 1]) / (fs[k] - fs[k - 1]) if fs[k] > fs[k - 1] else 1.0
-    return xs[k - 1] + (xs[k] - xs[k - 1]) * min(max(share, 0.0), 1.0)
+    @classmethod
+    def of(cls, issued: Prediction, waited: float) -> _Curve:
+        """Return the distribution of a prediction; its point is the median unless it contradicts the quantiles."""
+        known = dict(zip(issued.levels, issued.quantiles))
+        fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
+        if 0.5 not in known and fits:
+            known[0.5] = issued.point
+        levels = sorted(known)
+        xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
+        return cls(xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None)
+
+    def left(self, x: float) -> float:
+        """Return the share of jobs that still wait at time x."""
+        xs, fs, tail = self
+        if tail is not None and x + MINUTE >= tail.since:
+            return tail.left * float(((x + MINUTE) / tail.since) ** -tail.power)
+        k = bisect_right(xs, x)
+        if k >= len(xs):
+            return 1.0 - fs[-1]
+        return 1.0 - (fs[k - 1] + (fs[k] - fs[k - 1]) * (x - xs[k - 1]) / (xs[k] - xs[k - 1]))
+
+    def when(self, left: float, f: float) -> float:
+        """Return the time at which the share `left` of the jobs still waits, and `f` = 1 - `left` have started."""
+        xs, fs, tail = self
+        if tail is not None and left < tail.left:
+            return tail.when(left)
+        if f > fs[-1] + 1e-12:
+            return math.inf
+        k = next(i for i in range(1, len(fs)) if fs[i] >= f - 1e-12)
+        share = (f - fs[k - 1]) / (fs[k] - fs[k - 1]) if fs[k] > fs[k - 1] else 1.0
+        return xs[k - 1] + (xs[k] - xs[k - 1]) * min(max(share, 0.0), 1.0)

@@ -15,7 +15,8 @@ from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from pkgutil import resolve_name
+from typing import Any
 
 from ..errors import UsageError, raised_outside
 from ..predict import OWN
@@ -30,28 +31,16 @@ GROUPS = {
 }
 
 
-class Registered(NamedTuple):
-    """A registered method and its location MODULE:CLASS; the class is imported when it is used."""
-
-    name: str
-    value: str
-
-    def load(self) -> Any:
-        """Import and return the predictor's class or factory."""
-        module, _, name = self.value.partition(":")
-        return getattr(importlib.import_module(module), name)
-
-
-def _own(kind: str) -> dict[str, Registered]:
-    return {name: Registered(name, f"batchcast.predict.{place}") for name, place in OWN.get(kind, {}).items()}
+def _own(kind: str) -> dict[str, str]:
+    return {name: f"batchcast.predict.{place}" for name, place in OWN.get(kind, {}).items()}
 
 
 @cache
-def available(kind: str) -> Mapping[str, Registered]:
-    """Return every registered method of a kind (a key of `GROUPS`) by name, sorted, without importing the methods."""
+def available(kind: str) -> Mapping[str, str]:
+    """Return the location MODULE:CLASS of every registered method of a kind (a key of `GROUPS`) by name, sorted."""
     from importlib.metadata import entry_points
 
-    others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}
+    others = {point.name: point.value for point in entry_points(group=GROUPS[kind])}
     return dict(sorted((others | _own(kind)).items()))
 
 
@@ -95,29 +84,28 @@ def load(kind: str, name: str) -> Any:
     """Return the class registered as `name`, or the object at MODULE:CLASS; UsageError suggests similar names."""
     if ":" in name:
         return _imported(*name.split(":"), kind="policy" if kind == "policy" else "predictor")
-    methods: Mapping[str, Registered] = _own(kind)
+    methods: Mapping[str, str] = _own(kind)
     if name not in methods:
         methods = available(kind)
     if name not in methods:
         near = get_close_matches(name, methods, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(f"no {kind} method {name!r} (accepted: {', '.join(methods)}, or MODULE:CLASS)", hint=hint)
-    return methods[name].load()
+    return resolve_name(methods[name])
 
 
 def _imported(module: str, name: str, *, kind: str) -> Any:
     try:
         maker = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        missing = getattr(error, "name", None)
-        if isinstance(error, ImportError) and missing and not f"{module}.".startswith(f"{missing}."):
+    except Exception as error:
+        missing = error.name if isinstance(error, ImportError) else None
+        is_of_user = bool(missing) and not f"{module}.".startswith(f"{missing}.")
+        if is_of_user or not isinstance(error, (ImportError, AttributeError)):  # raised by the user's own module
             raise raised_outside(error, f"{module}, imported,") from error
         raise UsageError(
             f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python can import)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
-    except Exception as error:  # the error was raised by the user's own module
-        raise raised_outside(error, f"{module}, imported,") from error
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
             what = f"{module}:{name} is neither a class nor a function nor a {kind}"
@@ -174,7 +162,7 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
 @cache
 def input_columns() -> frozenset[str]:
     """Return the columns that the installed readers of input files write; all of them are known at submission."""
-    return frozenset(name for one in available("inputs").values() for name in one.load().columns)
+    return frozenset(column for name in available("inputs") for column in load("inputs", name).columns)
 
 
 def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
@@ -228,6 +216,7 @@ def takes(kind: str, name: str, parameter: str) -> bool:
 
 TARGETS = {"runtime": "run_time", "wait": "wait_time"}
 OURS = __name__.partition(".")[0] + "."
+SWITCHES = dict.fromkeys(("yes", "true", "1", "on"), True) | dict.fromkeys(("no", "false", "0", "off"), False)
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs", "machine"})
 
 
@@ -240,11 +229,9 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
     if origin is tuple:
         return tuple(piece for piece in value.split("+") if piece)
     if hint is bool:
-        if value.lower() in ("yes", "true", "1", "on"):
-            return True
-        if value.lower() in ("no", "false", "0", "off"):
-            return False
-        raise UsageError(f"{name}: {key}={value!r} is not a switch (accepted: yes, no)")
+        if value.lower() not in SWITCHES:
+            raise UsageError(f"{name}: {key}={value!r} is not a switch (accepted: yes, no)")
+        return SWITCHES[value.lower()]
     if hint in (int, float):
         try:
             return hint(value)
@@ -320,13 +307,7 @@ def fresh(given: Any) -> Any:
 
 
 def method_of(
-    kind: str,
-    given: Any,
-    *,
-    known_at_submit: Collection[str] | None = (),
-    who: str = "",
-    trace: Any = None,
-    **objects: Any,
+    kind: str, given: Any, *, known_at_submit: Collection[str] | None = (), who: str = "", **objects: Any
 ) -> Any:
     """Return a predictor from a name, a class, an object or a factory.
 
@@ -344,8 +325,8 @@ def method_of(
         columns.
     who
         The predictor's name in messages.
-    trace, objects
-        Objects that constructors may take: the log, `answers`, `rng`, `seed`, `max_procs`, `machine`.
+    objects
+        Objects that constructors may take: the log as `trace`, `answers`, `rng`, `seed`, `max_procs`, `machine`.
 
     Raises
     ------
@@ -358,8 +339,9 @@ def method_of(
     >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
     ['Last2', 'Last2', 'Last2', 'Last2']
     """
+    objects.setdefault("trace", None)
     if isinstance(given, str):
-        method = make(kind, given, known_at_submit=known_at_submit, trace=trace, **objects)
+        method = make(kind, given, known_at_submit=known_at_submit, **objects)
     else:
         from .adapters import FORMS, adapted
 
@@ -368,9 +350,9 @@ def method_of(
         if not is_made(given):
             if not callable(given):
                 raise UsageError(f"predictor: {given!r} (accepted: {FORMS})")
-            method = made(given, None, trace=trace, **objects)
+            method = made(given, None, **objects)
             if isinstance(method, str):
-                return method_of(kind, method, known_at_submit=known_at_submit, trace=trace, **objects)
+                return method_of(kind, method, known_at_submit=known_at_submit, **objects)
         method = adapted(method, kind, who)
         if known_at_submit is not None:
             check_predictor(method, known_at_submit, who)

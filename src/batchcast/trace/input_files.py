@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from ..ceilings import irregular
 from ..errors import InputError, input_error
-from ..predict.registry import available
+from ..predict.registry import available, load
 
 STATUS = "input_files"
 READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY = (
@@ -134,7 +134,7 @@ class InputFiles(Protocol):
 
 def readers() -> dict[str, InputFiles]:
     """Return the installed readers by name."""
-    return {name: one.load()() for name, one in available("inputs").items()}
+    return {name: load("inputs", name)() for name in available("inputs")}
 
 
 def reader_for(folder: Folder) -> InputFiles | None:

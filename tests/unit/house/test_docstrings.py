@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import batchcast
-from batchcast.predict.registry import GROUPS, available
+from batchcast.predict.registry import GROUPS, available, load
 
 METHODS = [(kind, name) for kind in GROUPS for name in available(kind)]
 WITHOUT_SOURCE = {"actual", "requested", "recent_wait", "largest_recent", "deadline_search", "exact"}
@@ -51,7 +51,7 @@ def described(section: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 def test_a_method_describes_every_parameter_and_its_source(kind: str, name: str) -> None:
-    factory = available(kind)[name].load()
+    factory = load(kind, name)
     maker = factory.func if isinstance(factory, functools.partial) else factory
     found, takes = sections(maker), inspect.signature(maker).parameters
     assert sorted(described(found.get("Parameters", []))) == sorted(takes)
