@@ -106,7 +106,7 @@ class LogStudy:
         error = self.value(method) - self.wait
         return rms(error / np.maximum(self.wait, 1.0) if relative else error)
 
-    def score(self, method: str) -> Any:
+    def score(self, method: str) -> dict[str, float]:
         """Return the accuracy measures of one method."""
         return score_run(self.runs[method], self.trace, self.rows, THRESHOLD_S)
 
@@ -171,18 +171,18 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
             "log": study.name,
             "predictor": METHODS[method],
             "protocol": wait_run.protocol,
-            "jobs": score.jobs,
+            "jobs": score["jobs"],
             "quick_share_log": study.quick_share,
             "quick_share_log_recomputed": _percent(printed, "quick", 1),
             "quick_share_log_printed": _percent(printed, "quick", 0),
             "quick_long_share": study.long_share,
             "quick_long_share_printed": LONG_QUICK.get(study.name, NAN),
-            "quick_share": score.quick_share,
-            "identified": score.quick_identified,
-            "bounded": score.quick_bounded,
+            "quick_share": score["quick_share"],
+            "identified": score["quick_identified"],
+            "bounded": score["quick_bounded"],
             "identified_printed": _percent(printed, "identified", place),
-            "misguided": score.misguided_share,
-            "misguided_under_4h": score.misguided_under_4h,
+            "misguided": score["misguided_share"],
+            "misguided_under_4h": score["misguided_under_4h"],
             "rms_error_s": study.rms(method),
             "mean_ppert": float(ppert(study.value(method), wait, run).mean()),
             "mean_ppert_printed": printed["ppert"][place],
@@ -265,8 +265,8 @@ def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
         run = run_wait(study.trace, f"pqstar:reading={reading},fallback=none", study.rows, threshold=threshold)
         score = score_run(run, study.trace, study.rows, threshold)
         row = {"log": study.name, "table": 8, "predictor": f"pqstar:reading={reading}", "quick_s": threshold}
-        row |= {"quick_share": score.quick_share, "identified": score.quick_identified}
-        rows.append(row | {"identified_printed": printed / 100, "misguided": score.misguided_share})
+        row |= {"quick_share": score["quick_share"], "identified": score["quick_identified"]}
+        rows.append(row | {"identified_printed": printed / 100, "misguided": score["misguided_share"]})
     return rows
 
 
