@@ -46,6 +46,9 @@ number of observed doublings of bursts as weight.
 """
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Boundaries of predicted waits, in seconds; each range between them has its own levels."""
+ALL, DEEP = len(SPANS_S) + 1, len(SPANS_S) + 2
+"""Places of the levels for all ranges together and for predictions late in a burst; one place for each range is first.
+"""
 _WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
 _LEVELS = np.array(LEVELS)
 HALF = np.array([[0.5]])
@@ -150,6 +153,14 @@ class LevelsBySpan:
     effect decays over MEMORY outcomes. Later levels are shifted until missed coverage is fully repaid, at the rates
     REPAID.
 
+    Predictions late in a burst, where only some predictions count, have levels of their own, with one outcome for each
+    doubling of the burst. The waits of jobs in short queues say little about how long the last tasks of a large array
+    wait. Therefore the levels for bursts learn only from bursts, and are averaged with the levels of all predictions
+    while few outcomes are known. The weight of a job is 1 / EACH, because EACH jobs count as evidence each time the
+    burst's length doubles. Outcomes of bursts are few, so steps begin large and shrink with the square root of the
+    number of outcomes (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024,
+    arXiv:2402.01139).
+
     Parameters
     ----------
     borrowed
@@ -167,19 +178,28 @@ class LevelsBySpan:
     """
 
     def __init__(self, borrowed: float = 0.0) -> None:
-        # one for each range, and the last one for all ranges together
-        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(len(SPANS_S) + 2)]
+        # one for each range, one for all ranges together (ALL), one for predictions late in a burst (DEEP)
+        self.keepers = [OnlineCalibration(LEVELS, 0.005, 0.0, 0.0, MEMORY) for _ in range(ALL + 1)]
         for keeper in self.keepers:
             keeper.step, keeper.repaid = np.array(STEPS), np.array(REPAID)
+        self.keepers.append(OnlineCalibration(LEVELS, 0.0, 0.0))
+        self.keepers[DEEP].step, self.keepers[DEEP].repaid = np.array(DEEP_STEPS), np.zeros(len(LEVELS))
         self.borrowed, self.known = borrowed, np.zeros(len(self.keepers))
 
     def asked(self, span: int) -> np.ndarray:
         """Return the levels (7,) used for predictions in a range."""
-        own = self.keepers[span].asked(None)
         if not self.borrowed:
-            return own
-        share = self.known[span] / (self.known[span] + self.borrowed)
-        return np.asarray(share * own + (1.0 - share) * self.keepers[-1].asked(None))
+            return self.keepers[span].asked(None)
+        return self._averaged(span, self.keepers[ALL].asked(None), self.borrowed)
+
+    def asked_in_bursts(self, others: np.ndarray) -> np.ndarray:
+        """Return the levels (7,) for predictions late in a burst; `others` (7,) are the levels for other
+        predictions."""
+        return self._averaged(DEEP, others, OTHERS)
+
+    def _averaged(self, place: int, others: np.ndarray, weight: float) -> np.ndarray:
+        share = self.known[place] / (self.known[place] + weight)
+        return np.asarray(share * self.keepers[place].asked(None) + (1.0 - share) * others)
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """Return corrected wait distributions (n, 33); `seconds` (n,) determines the range whose levels correct each
@@ -189,12 +209,14 @@ class LevelsBySpan:
             out[spans == span] = as_kept(self.asked(span), curves[spans == span])
         return out
 
-    def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
-        """Record prediction `number` of an owner in the range of `seconds`, with bounds (7,) in seconds after `now`."""
-        own = self.keepers[span_of(seconds)]
-        for keeper in (own, self.keepers[-1]) if self.borrowed else (own,):
-            keeper.issue(number, owner, bounds, math.inf)
-            keeper.begin(number, now + 1.0)
+    def issue(self, number: int, owner: Hashable, now: float, seconds: float | None, bounds: np.ndarray) -> None:
+        """Record prediction `number` of an owner, with bounds (7,) in seconds after `now`, in the range of `seconds`;
+        None: late in a burst.
+        """
+        places = (DEEP,) if seconds is None else (span_of(seconds), ALL) if self.borrowed else (span_of(seconds),)
+        for place in places:
+            self.keepers[place].issue(number, owner, bounds, math.inf, weight=1.0 / EACH if place == DEEP else None)
+            self.keepers[place].begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
         """Record that the job of prediction `number` started `wait` seconds after the prediction."""
@@ -202,6 +224,7 @@ class LevelsBySpan:
             if number in keeper.issued:
                 self.known[span] += keeper.issued[number].weight
                 keeper.known(number, wait - jitter(number))
+        self.keepers[DEEP].step = np.array(DEEP_STEPS) / math.sqrt(max(self.known[DEEP], 1.0))
 
     def left(self, number: int) -> None:
         """Drop a prediction whose outcome will never be known."""
@@ -212,47 +235,6 @@ class LevelsBySpan:
         """Count each bound as missed whose time has passed before `now` while the job still waits."""
         for keeper in self.keepers:
             keeper.waited(now)
-
-
-class LevelsInBursts:
-    """Levels of predictions late in a burst, where only some predictions count: one outcome per doubling of the burst.
-
-    The waits of jobs in short queues say little about how long the last tasks of a large array wait. Therefore the
-    levels for bursts learn only from bursts, and are averaged with the levels of all predictions while few outcomes are
-    known. The weight of a job is 1 / EACH, because EACH jobs count as evidence each time the burst's length doubles.
-    Outcomes of bursts are few, so steps begin large and shrink with the square root of the number of outcomes
-    (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
-
-    >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
-    >>> for job in range(EACH):
-    ...     levels.issue(job, "ada", 0.0, CalibratedWaits.bounds(curve))
-    ...     levels.ended(job, 9e5)
-    >>> bool(levels.asked(np.array(LEVELS))[5] > 0.9), round(levels.known)
-    (True, 1)
-    """
-
-    def __init__(self) -> None:
-        self.keeper = OnlineCalibration(LEVELS, 0.0, 0.0)
-        self.keeper.step = np.array(DEEP_STEPS)
-        self.keeper.repaid = np.zeros(len(LEVELS))
-        self.known = 0.0
-
-    def asked(self, others: np.ndarray) -> np.ndarray:
-        """Return the levels (7,) for predictions in bursts; `others` (7,) are the levels for other predictions."""
-        share = self.known / (self.known + OTHERS)
-        return np.asarray(share * self.keeper.asked(None) + (1.0 - share) * others)
-
-    def issue(self, number: int, owner: Hashable, now: float, bounds: np.ndarray) -> None:
-        """Record prediction `number` of an owner with bounds (7,) on the time after `now`."""
-        self.keeper.issue(number, owner, bounds, math.inf, weight=1.0 / EACH)
-        self.keeper.begin(number, now + 1.0)
-
-    def ended(self, number: int, wait: float) -> None:
-        """Record that the job of prediction `number` started `wait` seconds after the prediction."""
-        if number in self.keeper.issued:
-            self.keeper.known(number, wait - jitter(number))
-            self.known += 1.0 / EACH
-            self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
 
 class Bursts:
@@ -332,7 +314,7 @@ class CalibratedWaits:
     def __init__(self, components: tuple[str, ...]) -> None:
         # the features of a submission are the curves of all components, then their weighted mean
         self.recent, self.count = Submissions(RECENT, (len(components) + 1) * BINS, np.float64), 0
-        self.levels, self.deep = LevelsBySpan(), LevelsInBursts()
+        self.levels = LevelsBySpan()
         self.pool = Pool(len(components))
         self.transform = GRID
 
@@ -344,7 +326,7 @@ class CalibratedWaits:
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
         asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
-        return as_kept(self.deep.asked(asked) if is_deep else asked, curve)
+        return as_kept(self.levels.asked_in_bursts(asked) if is_deep else asked, curve)
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
@@ -365,11 +347,8 @@ class CalibratedWaits:
         probabilities `chances`."""
         raw = self.pool.mean(curves)
         self.recent.add(number, now, np.append(curves, raw))
-        if is_deep:
-            self.deep.issue(number, sender, now, self.bounds(chances))
-        else:
-            told = quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0]
-            self.levels.issue(number, sender, now, told, self.bounds(chances))
+        median = None if is_deep else float(quantiles(kept_chances(self.transform, raw)[None, :], HALF)[0, 0])
+        self.levels.issue(number, sender, now, median, self.bounds(chances))
         self.count += 1
         if self.count % EVERY == 0:
             self._renew(now)
@@ -377,12 +356,10 @@ class CalibratedWaits:
     def passes(self, now: float) -> None:
         """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.levels.passes(now)
-        self.deep.keeper.waited(now)
 
     def ended(self, number: int, wait: float) -> None:
         """Record that the job of submission `number` started after `wait` seconds."""
         self.levels.ended(number, wait)
-        self.deep.ended(number, wait)
         curves = self.recent.resolved(number, wait, ENDED)
         if curves is not None:
             self.pool.came_out(curves.reshape(-1, BINS)[:-1], wait)
@@ -391,7 +368,6 @@ class CalibratedWaits:
         """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from
         this wait."""
         self.levels.left(number)
-        self.deep.keeper.forget(number)
         self.recent.resolved(number, wait, SPOILED if spoiled else LEFT)
 
     def _renew(self, now: float) -> None:

@@ -230,7 +230,7 @@ class Submissions:
 
     def __init__(self, window: int, features: int, kind: type = np.float32) -> None:
         self.window = window
-        self.features = np.zeros((min(window, 256), features), kind)
+        self.features: np.ndarray = np.zeros((min(window, 256), features), kind)
         self.number, self.born = np.full((2, len(self.features)), -1, np.int64)
         self.submit, self.waited = np.zeros(len(self.features)), np.zeros(len(self.features))
         self.fate = np.full(len(self.features), SPOILED, np.int8)
@@ -252,7 +252,7 @@ class Submissions:
         if self.number[place] != number:
             return None
         self.fate[place], self.waited[place] = fate, waited
-        return self.features[place]
+        return np.asarray(self.features[place])
 
     def outcomes(self, now: float, oldest: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices in the ring of the submissions that may be learned from, in order of submission, and how

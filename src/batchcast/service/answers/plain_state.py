@@ -34,7 +34,7 @@ _CLASSES = {
     "predict.fallback": "LargestLimit",
     "predict.gate": "Warming",
     "predict.hazard.bins": "WaitCurve",
-    "predict.hazard.calibrated_waits": "Bursts CalibratedWaits LevelsBySpan LevelsInBursts Pool",
+    "predict.hazard.calibrated_waits": "Bursts CalibratedWaits LevelsBySpan Pool",
     "predict.hazard.components": "Lag RecentWaits",
     "predict.hazard.features": "Room",
     "predict.hazard.history_features": "WaitHistory",

@@ -17,7 +17,7 @@ from batchcast.predict.hazard.calibrated_waits import (
     OTHERS,
     Bursts,
     CalibratedWaits,
-    LevelsInBursts,
+    LevelsBySpan,
     as_kept,
 )
 from batchcast.predict.wait.forecast import Forecast
@@ -98,12 +98,12 @@ def test_a_forecast_is_deep_in_a_burst_from_where_not_every_one_counts_until_a_l
 @given(st.lists(st.sampled_from([10.0, 900.0, 7000.0, 9e4, None]), max_size=60))
 def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
     others = np.array(LEVELS) ** 2
-    levels, own, known = LevelsInBursts(), np.array(LEVELS), 0
+    levels, own, known = LevelsBySpan(), np.array(LEVELS), 0
     for job, wait in enumerate(waits):
-        bounds = CalibratedWaits.bounds(as_kept(levels.asked(others), CURVE))
-        levels.issue(job, "ada", 0.0, bounds)
+        bounds = CalibratedWaits.bounds(as_kept(levels.asked_in_bursts(others), CURVE))
+        levels.issue(job, "ada", 0.0, None, bounds)
         if wait is None:
-            levels.keeper.forget(job)
+            levels.left(job)
             continue
         levels.ended(job, wait)
         kept = wait - (0.5 + job * 0.6180339887498949) % 1.0 <= bounds
@@ -111,7 +111,7 @@ def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
         own, known = np.clip(own + step * (np.array(LEVELS) - kept) / EACH, 0.0, 1.0), known + 1
     share = known / EACH / (known / EACH + OTHERS)
     expected = share * np.maximum.accumulate(own) + (1.0 - share) * others
-    np.testing.assert_allclose(levels.asked(others), expected, atol=1e-9)
+    np.testing.assert_allclose(levels.asked_in_bursts(others), expected, atol=1e-9)
 
 
 def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobody_else_s_levels():
