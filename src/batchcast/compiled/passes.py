@@ -20,21 +20,12 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir
 from numba import extending
-from numba.core import cgutils, compiler, types
+from numba.core import cgutils, compiler, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import InlineOverloads, IRLegalization, NopythonRewrites
 from numba.core.typing import templates
-from numba.core.untyped_passes import (
-    FindLiterallyCalls,
-    InlineClosureLikes,
-    InlineInlinables,
-    LiteralPropagationSubPipelinePass,
-    LiteralUnroll,
-    MakeFunctionToJitFunction,
-    WithLifting,
-)
 from numba.np import numpy_support
 
 BARRIER = "=r,0,~{memory}"
@@ -230,8 +221,9 @@ class Remembering:
 
 ENVIRONMENT = "_ZN08NumbaEnv"
 NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressions, which our kernels do not have
-    *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
-    *(FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites),
+    *(untyped_passes.WithLifting, untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction),
+    *(untyped_passes.InlineInlinables, untyped_passes.FindLiterallyCalls, untyped_passes.LiteralUnroll),
+    *(untyped_passes.LiteralPropagationSubPipelinePass, InlineOverloads, NopythonRewrites),
 }
 
 

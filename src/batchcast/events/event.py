@@ -112,7 +112,5 @@ JobEvent = Overdue | End | Withdraw | Requeue | Change | Submit | Start
 Event = JobEvent | Capacity
 
 
-RANK: Mapping[type, int] = {
-    **{Overdue: OVERDUE, End: END, Withdraw: WITHDRAW, Requeue: REQUEUE},
-    **{Change: CHANGE, Capacity: CAPACITY, Submit: SUBMIT, Start: START},
-}
+RANKED = (Overdue, End, Withdraw, Requeue, Change, Capacity, Submit, Start)
+RANK: Mapping[type, int] = {kind: rank for rank, kind in enumerate(RANKED)}

@@ -167,8 +167,7 @@ class Columns:
 
     def counts(self) -> tuple[int, int]:
         """Return the number of running jobs and the number of queued jobs."""
-        state = self.record[0]
-        return int(state["running_end"] - state["running_first"]), int(state["queue_end"] - state["queue_first"])
+        return len(self.running_entries()), len(self.queued_entries())
 
     def queued_entries(self) -> np.ndarray:
         """Return the entries of the queued jobs, in order of arrival."""

@@ -218,8 +218,8 @@ class SystemState:
         One compiled call computes the waits of all jobs, so that the arrays need no update at every start.
         """
         if self._waits is None:
-            story = self._read_story()
-            columns = columns_after(self._initial, self._source, self._codes, story)
+            self._read()
+            columns = columns_after(self._initial, self._source, self._codes, self._events)
             self._waits = list(zip(columns.jobs["wait"].tolist(), (columns.jobs["lesson"] == LEFT).tolist()))
         return self._waits
 
@@ -324,21 +324,17 @@ class SystemState:
 
     def _begin(self) -> Columns:
         """Returns new columns, with the requests and events that the event source knows in advance."""
+        self._read()
         if self._story is not None:
-            self._pending = self._read_story()
-        elif self._requests is not None:
-            self._source, self._codes = self._requests()
+            self._pending = self._events
         return Columns(self._initial, len(self._source))
 
-    def _read_story(self) -> np.ndarray:
-        """Returns all events that are known in advance (`story`); reads the events and their requests at the first
-        call.
-        """
+    def _read(self) -> None:
+        """Reads the requests and the events (`story`) that the event source knows in advance, at the first call."""
+        if self._requests is not None:
+            (self._source, self._codes), self._requests = self._requests(), None
         if self._story is not None and not len(self._events):
             self._events = self._story()
-            if self._requests is not None:
-                self._source, self._codes = self._requests()
-        return self._events
 
     def _take_in_pending(self, columns: Columns) -> None:
         """Applies all recorded but unapplied events to the columns."""

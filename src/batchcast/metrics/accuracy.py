@@ -14,8 +14,7 @@ import numpy as np
 
 from .measure import Measure, mean, measured
 
-SIZE_EDGES = np.array([2.0, 5.0, 17.0, 65.0])
-_EDGES = SIZE_EDGES.tolist()
+SIZE_EDGES = (2.0, 5.0, 17.0, 65.0)
 SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
 
 
@@ -160,7 +159,7 @@ def size_class_of(procs: float) -> int:
     >>> size_class_of(1), size_class_of(5), size_class_of(1000), size_class_of(float("nan"))
     (0, 2, 4, -1)
     """
-    return -1 if procs != procs else bisect_right(_EDGES, procs)
+    return -1 if procs != procs else bisect_right(SIZE_EDGES, procs)
 
 
 def precision_recall(

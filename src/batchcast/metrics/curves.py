@@ -213,7 +213,8 @@ def steps(
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Returns the sum over jobs of procs * max(edge - time, 0) for each edge, shape (m,)."""
-    if _all_whole(time) and _all_whole(procs) and float(np.abs(procs * time).sum()) < 2**53:
+    is_whole = all((values == np.floor(values)).all() for values in (time, procs))
+    if is_whole and float(np.abs(procs * time).sum()) < 2**53:
         # Sums of whole numbers below 2**53 are exact in any order, so the times need no sorting.
         first = np.searchsorted(edges, time, side="right")
         width, moment = (
@@ -226,11 +227,6 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
     width = np.concatenate([[0.0], np.cumsum(procs)])[count]
     moment = np.concatenate([[0.0], np.cumsum(procs * time)])[count]
     return np.asarray(width * edges - moment)
-
-
-def _all_whole(values: np.ndarray) -> bool:
-    """Whether all values are whole numbers."""
-    return bool((values == np.floor(values)).all())
 
 
 def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
