@@ -249,12 +249,13 @@ def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: flo
     """Return one row for each partition, QOS and size at which the job can be submitted to this cluster."""
     cluster, name = one.cluster, str(question.options.get("job-name", ""))
     transfer_s = cluster.transfer_s(question.inputs)
-    best = max(everyone, key=lambda each: _count(each, name))
+    completed = {each.cluster.name: each.own_runs.get(name, (0.0,))[0] for each in everyone}
+    best = max(everyone, key=lambda each: completed[each.cluster.name])
     ways = [way for way in one.answer.results if way["what"] == AS_REQUESTED or question.any_size]
     rows = []
     for way in ways:
         runs, factor = [or_inf(run) for run in way["runs_s"]], SAME
-        if _count(one, name) < ENOUGH_RUNS <= _count(best, name):
+        if completed[cluster.name] < ENOUGH_RUNS <= completed[best.cluster.name]:
             same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
             if same is not None:
                 factor = ratio(best.own_runs, one.own_runs, best.cluster.speed, cluster.speed)
@@ -331,8 +332,3 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
         return (not is_best, 0.0 if is_best else -chance, end, row["core_hours"])
 
     return sorted(rows, key=place)
-
-
-def _count(one: Said, name: str) -> float:
-    """Return the number of the user's completed jobs of this name on this cluster."""
-    return one.own_runs[name][0] if name in one.own_runs else 0.0

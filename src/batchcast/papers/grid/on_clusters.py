@@ -270,13 +270,13 @@ class ClusterBroker:
         while self.waiting:
             counted = self._counted(now)
             offers: dict[str, list[dict[str, Any]]] = {}
-            for job in list(self.waiting.values()):
+            for job in self.waiting.values():
                 if job.id not in answers:
                     answers[job.id] = self.clusters.ask(job, counted, now)
                 elif changed:
                     answers[job.id][0].update(self.clusters.ask(job, counted, now, changed)[0])
                 offers[job.id] = self.clusters.compare(job, answers[job.id][0], counted, now)
-            waiting = list(self.waiting.values())
+            waiting = list(self.waiting.values())  # a copy, because `_can_go` may refuse a job
             jobs = [job for job in waiting if self._can_go(job, offers[job.id], answers[job.id][1])]
             if not jobs:
                 return

@@ -62,17 +62,16 @@ def _setting_columns(results: Rows) -> list[str]:
 
 def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `grid simulate` as HTML."""
-    charts: list[Block] = [gantt(outcome, name) for name, outcome in list(outcomes.items())[:6]]
     sections = [
-        Section("Results", [results_table(results)]),
+        Section("Results", [_results_table(results)]),
         Section("Over time", _over_time(outcomes)),
         Section("Why jobs were not finished", [_reasons(outcomes)]),
-        Section("Who ran where", charts),
+        Section("Who ran where", [gantt(outcome, name) for name, outcome in list(outcomes.items())[:6]]),
     ]
     return page("Grid: jobs on many resources", sections, provenance)
 
 
-def results_table(results: Rows) -> Table:
+def _results_table(results: Rows) -> Table:
     """Return the table of results, one row per setting and heuristic."""
     columns = columns_of(
         *_setting_columns(results), "heuristic", "assigned|assigned|number",
