@@ -23,8 +23,8 @@ from ...errors import UsageError
 from ...predict.registry import available, load, make, parse_spec, split_specs
 from ...units import counted
 from .clock import REASONS, MappingRule, Run
-from .model import Batch, Jobs, Model, Plan, Resources, Setting, Units, draw_jobs, makespan, timed
-from .study import Study, one_run, over_runs, run_study
+from .model import Batch, Jobs, Model, Plan, Resources, Setting, Units, makespan, timed
+from .study import Study, drawn_run, one_run, over_runs, run_study
 
 UNBOUNDED = 10**12
 SECONDS_A_JOB = 71 / 8.4e6
@@ -245,9 +245,7 @@ def simulate_drawn(
 
     @cache
     def outcomes() -> dict[str, Run]:
-        jobs, grid = draw_jobs(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        share = cells[-1].data_share
-        return {spec: one_run(jobs, grid, spec, study, share)[0] for spec in specs}
+        return {spec: outcome for spec, outcome, _ in drawn_run(study, cells[-1], 0)}
 
     return [], results, {"source": "drawn", "jobs": count}, outcomes
 
