@@ -175,7 +175,11 @@ def ask_all(
         for cluster, there, notes, task in waiting:
             try:
                 reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
-                said.append(Said(cluster, there, _checked(cluster, reply), [*notes, *_clock(cluster, reply, now)]))
+                about = str(reply.log.get("cluster", ""))
+                if about.lower() != cluster.name.lower():  # for example because a wrong socket is configured
+                    what = f"its store or service answers for {about}: correct [[cluster]] {cluster.name}"
+                    raise UsageError(what)
+                said.append(Said(cluster, there, reply, [*notes, *_clock(cluster, reply, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
     return said, problems
@@ -213,16 +217,6 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
         where = cluster.token_file or "[[cluster]] has no token_file"
         raise Refused(f"its service rejects the token ({where}): it is wrong or expired; ask its operator for one")
     return answer_of(document)
-
-
-def _checked(cluster: Cluster, reply: Answer) -> Answer:
-    """Return the answer; UsageError if it is about another cluster, for example because a wrong socket is
-    configured.
-    """
-    about = str(reply.log.get("cluster", ""))
-    if about.lower() != cluster.name.lower():
-        raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
-    return reply
 
 
 def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:

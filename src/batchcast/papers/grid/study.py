@@ -78,7 +78,7 @@ def with_width(row: Mapping[str, Any], name: str, digits: int, share: bool = Fal
 def with_widths(
     rows: Sequence[Mapping[str, Any]], digits: Mapping[str, int], share: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the rows, each with the text of `with_width` under `KEY_words` for every mean KEY of `digits`."""
+    """Return the rows, each with the text of `with_width` for every mean of `digits`, under the name "..._words"."""
     texts = ({f"{key}_words": with_width(row, key, many, share) for key, many in digits.items()} for row in rows)
     return [{**row, **words} for row, words in zip(rows, texts)]
 
