@@ -249,8 +249,7 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
     for kind in ("partition", "qos", "account", "constraint"):
         if kind not in options:
             continue
-        word = there.translate.get(kind, {}).get(options[kind])
-        if word:
+        if word := there.translate.get(kind, {}).get(options[kind]):
             new[kind] = word
         elif kind == "partition":
             del new[kind]
@@ -269,16 +268,15 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
 def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
     """Translate GPU types in place; return one sentence for each type that is not in the table."""
     table, notes = there.translate.get("gpu", {}), []
-    for name in _GPU_OPTIONS:
-        parts = re.split(r"([:,/=])", options.get(name, ""))
+    for name in filter(options.get, _GPU_OPTIONS):
+        parts = re.split(r"([:,/=])", options[name])
         for k, word in enumerate(parts):
             if word in table:
                 parts[k] = table[word]
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
                 notes.append(f"{there.name}: no translation of GPU type {word!r}: requested without a change")
-        if name in options:
-            text = re.sub(r":+", ":", "".join(parts)).strip(":")  # if a type is removed, its colon is removed too
-            options[name] = text
+        # if a type is removed, its colon is removed too
+        options[name] = re.sub(r":+", ":", "".join(parts)).strip(":")
     return notes
 
 

@@ -175,7 +175,11 @@ def ask_all(
         for cluster, there, notes, task in waiting:
             try:
                 reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
-                said.append(Said(cluster, there, _checked(cluster, reply), [*notes, *_clock(cluster, reply, now)]))
+                about = str(reply.log.get("cluster", ""))
+                if about.lower() != cluster.name.lower():  # for example because a wrong socket is configured
+                    what = f"its store or service answers for {about}: correct [[cluster]] {cluster.name}"
+                    raise UsageError(what)
+                said.append(Said(cluster, there, reply, [*notes, *_clock(cluster, reply, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
     return said, problems
@@ -215,16 +219,6 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
     return answer_of(document)
 
 
-def _checked(cluster: Cluster, reply: Answer) -> Answer:
-    """Return the answer; UsageError if it is about another cluster, for example because a wrong socket is
-    configured.
-    """
-    about = str(reply.log.get("cluster", ""))
-    if about.lower() != cluster.name.lower():
-        raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
-    return reply
-
-
 def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
     """Return a warning if the cluster's clock differs. Predictions do not depend on the clock, because waits are
     durations.
@@ -249,12 +243,13 @@ def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: flo
     """Return one row for each partition, QOS and size at which the job can be submitted to this cluster."""
     cluster, name = one.cluster, str(question.options.get("job-name", ""))
     transfer_s = cluster.transfer_s(question.inputs)
-    best = max(everyone, key=lambda each: _count(each, name))
+    completed = {each.cluster.name: each.own_runs.get(name, (0.0,))[0] for each in everyone}
+    best = max(everyone, key=lambda each: completed[each.cluster.name])
     ways = [way for way in one.answer.results if way["what"] == AS_REQUESTED or question.any_size]
     rows = []
     for way in ways:
         runs, factor = [or_inf(run) for run in way["runs_s"]], SAME
-        if _count(one, name) < ENOUGH_RUNS <= _count(best, name):
+        if completed[cluster.name] < ENOUGH_RUNS <= completed[best.cluster.name]:
             same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
             if same is not None:
                 factor = ratio(best.own_runs, one.own_runs, best.cluster.speed, cluster.speed)
@@ -331,8 +326,3 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
         return (not is_best, 0.0 if is_best else -chance, end, row["core_hours"])
 
     return sorted(rows, key=place)
-
-
-def _count(one: Said, name: str) -> float:
-    """Return the number of the user's completed jobs of this name on this cluster."""
-    return one.own_runs[name][0] if name in one.own_runs else 0.0

@@ -53,12 +53,12 @@ def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[flo
     """Return start and end (epoch seconds) of submitted jobs by job id, from the cluster's store."""
     from ..store.reader import Reader
 
-    times = {}
     with Reader(cluster.store) as reader:
-        for one in entries:
-            for row in reader.ask("times_of", cluster=cluster.name, job_id=one.job_id, since=one.at - 60.0):
-                times[str(one.job_id)] = (row["start_time"], row["end_time"])
-    return times
+        return {
+            str(one.job_id): (row["start_time"], row["end_time"])
+            for one in entries
+            for row in reader.ask("times_of", cluster=cluster.name, job_id=one.job_id, since=one.at - 60.0)
+        }
 
 
 def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:

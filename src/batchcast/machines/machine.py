@@ -347,23 +347,18 @@ def _resized(machine: Machine, value: str) -> Machine:
     taken: set[str] = set()
     more: dict[str, tuple[str, ...]] = {}
     groups: list[NodeGroup] = []
-    for k, group in enumerate(machine.nodes):
-        change = round(len(group.names) * amount / 100) if share else int(amount) if group is largest else 0
-        if change < 0:
-            taken |= set(group.names[change:])
-            names = group.names[:change]
-        else:
-            fresh = tuple(f"more{k}x{n + 1}" for n in range(change))
-            more[group.names[-1]] = fresh
-            names = (*group.names, *fresh)
-        if names:
-            groups.append(replace(group, names=names, down=tuple(n for n in group.down if n in names)))
-    if not groups:
-        raise UsageError(f"nodes={value}: the machine would have no node")
 
     def changed(nodes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(m for n in nodes if n not in taken for m in (n, *more.get(n, ())))
 
+    for k, group in enumerate(machine.nodes):
+        change = round(len(group.names) * amount / 100) if share else int(amount) if group is largest else 0
+        taken |= set(group.names[change:] if change < 0 else ())
+        more[group.names[-1]] = tuple(f"more{k}x{n + 1}" for n in range(change))
+        if names := changed(group.names):
+            groups.append(replace(group, names=names, down=tuple(n for n in group.down if n in names)))
+    if not groups:
+        raise UsageError(f"nodes={value}: the machine would have no node")
     partitions = tuple(replace(p, nodes=changed(p.nodes)) for p in machine.partitions)
     if empty := [p.name for p, before in zip(partitions, machine.partitions) if before.nodes and not p.nodes]:
         raise UsageError(f"nodes={value}: partition {empty[0]} would have no node")

@@ -205,16 +205,16 @@ class RequestDetails(NamedTuple):
         is_task = "_" in str(job_id)
         if not columns and not is_task:
             return request
-        typed, text = self.gpus.get(f"gpu:{_text(columns, 'gpu_type')}"), _text(columns, "dependency")
+        typed, text = self.gpus.get(f"gpu:{_word(columns.get('gpu_type'))}"), _word(columns.get("dependency"))
         depends, singleton = depends_of(text, keys, request.key) if text else ((), False)
         given: dict[str, Any] = {
-            "features": features_of(_text(columns, "constraint"), self.features),
+            "features": features_of(_word(columns.get("constraint")), self.features),
             "gres": {typed: request.gres["gpu"]} if typed and "gpu" in request.gres else {},
             "exclusive": _amount(columns, "exclusive") > 0,
             "nice": int(max(0.0, _amount(columns, "nice"))),
-            "licenses": licenses_of(_text(columns, "licenses"), self.licenses),
-            "partitions": tuple(p for p in _text(columns, "partition_list").split(",") if p in self.partitions),
-            "reservation": _text(columns, "reservation"),
+            "licenses": licenses_of(_word(columns.get("licenses")), self.licenses),
+            "partitions": tuple(p for p in _word(columns.get("partition_list")).split(",") if p in self.partitions),
+            "reservation": _word(columns.get("reservation")),
             "depends": depends,
             "singleton": singleton,
         }
@@ -227,11 +227,6 @@ class RequestDetails(NamedTuple):
             throttle = int(max(0.0, _amount(columns, "array_throttle")))
             more |= {"array": found[1], "task": int(found[2]), "throttle": throttle}
         return replace(request, **more) if more else request
-
-
-def _text(values: Mapping[str, Any], column: str) -> str:
-    """Return the text of a column, empty if it is unknown."""
-    return str(values.get(column) or "")
 
 
 def _amount(values: Mapping[str, Any], column: str) -> float:
@@ -287,8 +282,6 @@ def keys_by_id(ids: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     keys: dict[str, list[str]] = {}
     for key, job in ids.items():
-        name = str(job)
-        keys.setdefault(name, []).append(key)
-        if "_" in name:
-            keys.setdefault(name.partition("_")[0], []).append(key)
+        for name in dict.fromkeys((str(job), str(job).partition("_")[0])):
+            keys.setdefault(name, []).append(key)
     return keys

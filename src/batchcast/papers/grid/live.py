@@ -26,15 +26,20 @@ FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "de
 
 
 class Journal:
-    """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped."""
+    """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Without a path, nothing is stored. Lines that are added while the file is read are not stored, because a broker that
+    reads its journal makes the decisions again that the journal has already.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path, self.is_read = path, False
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Return all complete lines; remove an incomplete last line from the file."""
-        if not self.path.exists():
+        if self.path is None or not self.path.exists():
             return
+        self.is_read = True
         text = self.path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1]
         if len(whole) < len(text):
@@ -47,9 +52,12 @@ class Journal:
                     f"{self.path}: line {number} is not JSON",
                     hint="move the journal to another folder to start with an empty one",
                 ) from None
+        self.is_read = False
 
     def add(self, *lines: Mapping[str, Any]) -> None:
         """Append lines; the function returns when the lines are on the disk."""
+        if self.path is None or self.is_read:
+            return
         with self.path.open("ab") as out:
             out.writelines(json.dumps(line).encode() + b"\n" for line in lines)
             out.flush()
@@ -96,14 +104,13 @@ class Broker:
         self.run = Run(Jobs([], *np.empty((4, 0))), resources, heuristic, mapping)
         self.new: list[Jobs] = []  # accepted jobs that are not yet in `run`
         self.known: dict[str, int] = {}
-        self.journal: Journal | None = None
         self.decisions: list[dict[str, Any]] = []
-        for line in journal.lines() if journal is not None else ():
+        self.journal = journal or Journal()
+        for line in self.journal.lines():
             if "job" in line:
                 self.offer(line["job"], line["at"])
             else:
                 self.advance(line["until"])
-        self.journal = journal
 
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; warn if the job's deadline cannot be met, with the earliest possible end.
@@ -121,8 +128,7 @@ class Broker:
         if job_id in self.known:
             return {"ok": True, "id": job_id, "again": True, **self.state_of(job_id)}
         self.advance(at, inclusive=False)
-        if self.journal is not None:
-            self.journal.add({"job": dict(job), "at": at})
+        self.journal.add({"job": dict(job), "at": at})
         self.known[job_id] = len(self.known)
         self.run.expect(at)
         self.new.append(read)
@@ -146,8 +152,7 @@ class Broker:
         """Run all mapping events up to the time `until`; return one record for each job whose outcome was decided."""
         before = len(self.decisions)
         while self.run.next_at < until or (inclusive and self.run.next_at <= until < math.inf):
-            if self.journal is not None:
-                self.journal.add({"until": self.run.next_at})
+            self.journal.add({"until": self.run.next_at})
             if self.new:
                 self.run.grow(self.new)
                 self.new = []

@@ -167,20 +167,18 @@ class ClusterBroker:
         self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
         self.waiting: dict[str, Job] = {}
         self.decided: dict[str, dict[str, Any]] = {}
-        self.decisions: list[dict[str, Any]] = []  # all decisions in order, for the file of assignments
         self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
         self._fresh: dict[str, tuple[float, Answers]] = {}
         self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
         self._next_at = math.inf
         self._order: dict[str, None] = {}
         self._name = ""
-        self._journal: Journal | None = None
-        for line in journal.lines() if journal is not None else ():
+        self.journal = journal or Journal()
+        for line in self.journal.lines():
             self._replay(line)
-        self._journal = journal
         if not self._name:
             self._name = secrets.token_hex(8)
-            self._keep({"journal": self._name})
+            self.journal.add({"journal": self._name})
         for job in list(self.waiting.values()):
             if not job.script:
                 self._refuse(job, "its script cannot be read anymore")
@@ -203,12 +201,6 @@ class ClusterBroker:
         else:
             self._tell(line)
 
-    def _keep(self, line: dict[str, Any]) -> dict[str, Any]:
-        """Write a line of the journal to the disk; return the line."""
-        if self._journal is not None:
-            self._journal.add(line)
-        return line
-
     def offer(self, fields: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; return the cluster on which the job would end first, and warn if the job will miss its
         deadline.
@@ -223,7 +215,7 @@ class ClusterBroker:
         job = self.clusters.read(fields, at)
         if job.id in self._order:
             return {"ok": True, "id": job.id, "again": True, **self.state_of(job.id)}
-        self._keep({"job": dict(fields), "at": at})
+        self.journal.add({"job": dict(fields), "at": at})
         self._order[job.id] = None
         self.waiting[job.id] = job
         every = self.mapping.every
@@ -257,7 +249,7 @@ class ClusterBroker:
         if self._next_at > until:
             return []
         self._next_at = math.inf
-        before = len(self.decisions)
+        before = len(self.decided)
         for job, offers in list(self._unsent.values()):  # left after a kill, or because a cluster did not answer
             self._send(job, offers, until)
         self._map(until)
@@ -278,13 +270,13 @@ class ClusterBroker:
         while self.waiting:
             counted = self._counted(now)
             offers: dict[str, list[dict[str, Any]]] = {}
-            for job in list(self.waiting.values()):
+            for job in self.waiting.values():
                 if job.id not in answers:
                     answers[job.id] = self.clusters.ask(job, counted, now)
                 elif changed:
                     answers[job.id][0].update(self.clusters.ask(job, counted, now, changed)[0])
                 offers[job.id] = self.clusters.compare(job, answers[job.id][0], counted, now)
-            waiting = list(self.waiting.values())
+            waiting = list(self.waiting.values())  # a copy, because `_can_go` may refuse a job
             jobs = [job for job in waiting if self._can_go(job, offers[job.id], answers[job.id][1])]
             if not jobs:
                 return
@@ -294,7 +286,7 @@ class ClusterBroker:
                     self._refuse(job, "no cluster is expected to end it in time")
                     continue
                 ordered = plain([chosen, *(row for row in offers[job.id] if row["cluster"] != chosen["cluster"])])
-                self._keep({"id": job.id, "offers": ordered, "at": now})
+                self.journal.add({"id": job.id, "offers": ordered, "at": now})
                 self._place(job, ordered, now)
                 if self.submits:
                     self._send(job, ordered, now)
@@ -350,22 +342,31 @@ class ClusterBroker:
         except BatchcastError as error:
             return self._refuse(job, error.message)
         row = next((row for row in offers if row["cluster"] == cluster), offers[0])
-        self._tell(self._keep({**_line(job.id, row, job.deadline), "job_id": job_id}))
+        self._record({**_line(job.id, row, job.deadline), "job_id": job_id})
 
     def _refuse(self, job: Job, why: str) -> None:
         """Record that a job is refused, with the reason."""
-        self._tell(self._keep({"id": job.id, "refused": why, "deadline": plain(job.deadline)}))
+        self._record({"id": job.id, "refused": why, "deadline": plain(job.deadline)})
+
+    def _record(self, line: dict[str, Any]) -> None:
+        """Write a decision to the journal, then apply the decision to the broker's state."""
+        self.journal.add(line)
+        self._tell(line)
 
     def _tell(self, line: dict[str, Any]) -> None:
-        """Add a decision to the list `told`. Predictions for a cluster then include an accepted job, and no longer
-        include a refused job."""
+        """Add a decision. Predictions for a cluster then include an accepted job, and no longer include a refused
+        job."""
         self.decided[line["id"]] = line
         self.waiting.pop(line["id"], None)
         self._unsent.pop(line["id"], None)
         sent = self._sent.pop(line["id"], None)
         if sent is not None and "refused" not in line:
             self._sent[line["id"]] = (line["resource"], *sent[1:])
-        self.decisions.append(line)
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """Return all decisions in order, for the file of assignments."""
+        return list(self.decided.values())
 
     def _counted(self, now: float) -> Counted:
         """Return the recently sent jobs by cluster, which predictions include."""

@@ -17,7 +17,7 @@ from ...report.figures import lines, plain_numbers
 from ...units import span
 from ..shared import columns_of
 from .clock import REASONS, Run
-from .study import MEASURES, SHORT, load_and_unfinished, with_width
+from .study import MEASURES, SHORT, load_and_unfinished, with_widths
 
 if TYPE_CHECKING:
     from .live import Broker
@@ -43,15 +43,14 @@ def map_table(title: str, results: Rows) -> Table:
 def simulated_table(results: Rows) -> Table:
     """Return the table of `grid simulate`, with one row per setting and heuristic."""
     digits = {"unfinished": 1, "mean_wait": 4, "mean_makespan": 4}
-    rows = [
-        {**row, **{f"{name}_text": with_width(row, name, many) for name, many in digits.items()}} for row in results
-    ]
     columns = columns_of(
         *_setting_columns(results), "heuristic",
-        "assigned|assigned|number|finished in time", *(f"{name}_text|{name.replace('_', ' ')}" for name in digits),
+        "assigned|assigned|number|finished in time", *(f"{name}_words|{name.replace('_', ' ')}" for name in digits),
         *["cost|cost|number"] * ("cost" in results[0]), "decision_ms_per_job|decision, ms per job|ratio",
     )  # fmt: skip
-    return Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)
+    return Table(
+        "Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, with_widths(results, digits)
+    )
 
 
 def _setting_columns(results: Rows) -> list[str]:
@@ -62,17 +61,16 @@ def _setting_columns(results: Rows) -> list[str]:
 
 def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `grid simulate` as HTML."""
-    charts: list[Block] = [gantt(outcome, name) for name, outcome in list(outcomes.items())[:6]]
     sections = [
-        Section("Results", [results_table(results)]),
+        Section("Results", [_results_table(results)]),
         Section("Over time", _over_time(outcomes)),
         Section("Why jobs were not finished", [_reasons(outcomes)]),
-        Section("Who ran where", charts),
+        Section("Who ran where", [gantt(outcome, name) for name, outcome in list(outcomes.items())[:6]]),
     ]
     return page("Grid: jobs on many resources", sections, provenance)
 
 
-def results_table(results: Rows) -> Table:
+def _results_table(results: Rows) -> Table:
     """Return the table of results, one row per setting and heuristic."""
     columns = columns_of(
         *_setting_columns(results), "heuristic", "assigned|assigned|number",

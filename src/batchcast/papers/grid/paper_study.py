@@ -16,7 +16,7 @@ from ...report.figures import lines
 from ..shared import columns_of
 from .clock import REASONS, TOO_TIGHT
 from .model import Setting
-from .study import MEASURES, SHORT, Study, half_width, with_width
+from .study import MEASURES, SHORT, Study, half_width, with_width, with_widths
 
 Rows = Sequence[Mapping[str, Any]]
 AXES = {"rate": "rate", "data_share": "p", "large_share": "q"}
@@ -216,11 +216,7 @@ def paper_tables(results: Rows) -> list[Table]:
         "rate|rate|number", "unfinished_change_words|UFJ against emin_min",
         "mean_makespan_change_words|AMJ against emin_min", "decision_ms_per_job|decision, ms per job|ratio",
     )  # fmt: skip
-    keys = ("unfinished_change", "mean_makespan_change")
-    beside = [
-        {**row, **{f"{key}_words": with_width(row, key, 1, share=True) for key in keys}}
-        for row in against_emin_min(results)
-    ]
+    beside = with_widths(against_emin_min(results), {"unfinished_change": 1, "mean_makespan_change": 1}, share=True)
     tables.append(Table("deadline_search beside emin_min", search, beside, WIDTH))
     return tables
 
@@ -237,8 +233,7 @@ def floor_table(results: Rows) -> Table:
         "Jobs whose deadline no resource could meet on an idle grid, under the units fitted to the paper. The paper "
         f"says that all heuristics are equal below rate 22; here they are not. {WIDTH}"
     )
-    words = "against_min_min"
-    rows = [{**row, f"{words}_words": with_width(row, words, 1, share=True)} for row in floors(results)]
+    rows = with_widths(floors(results), {"against_min_min": 1}, share=True)
     return Table("Unfinished jobs that no heuristic could have finished", columns, rows, note)
 
 

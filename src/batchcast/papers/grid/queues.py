@@ -31,15 +31,6 @@ class Queues(NamedTuple):
     worth: np.ndarray
     price: np.ndarray
 
-    @classmethod
-    def empty(
-        cls, times: np.ndarray, free: np.ndarray, deadline: np.ndarray, worth: np.ndarray, price: np.ndarray
-    ) -> Queues:
-        """Return queues without jobs."""
-        n, m = times.shape
-        queue, where = np.full((m, n + 1), -1, dtype=np.int32), np.full(n, -1, dtype=np.int64)
-        return cls(queue, np.zeros(m, dtype=np.int64), where, np.zeros(m), times, free, deadline, worth, price)
-
 
 @inner
 def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:

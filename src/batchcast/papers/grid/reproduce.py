@@ -8,22 +8,21 @@ from typing import Any
 
 import click
 
-from ...cli.grammar import page_option, verb
+from ...cli.grammar import TABLES_OR_JSON, option, page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
-from .options import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
+from .verb import COUNT, SAME_JOBS, SEED, workers_option
 
 
-@verb("grid")
-@setting("--jobs", type=click.IntRange(min=50), default=10_000, help="Jobs per run.")
-@setting("--runs", type=COUNT, default=10, help="Runs per setting.")
+@verb("grid", json=TABLES_OR_JSON)
+@option("--jobs", "Jobs per run.", type=click.IntRange(min=50), default=10_000)
+@option("--runs", "Runs per setting.", type=COUNT, default=10)
 # seed 1 was used during the development of `deadline_search`, so results with it could be too good
-@setting("--seed", type=SEED, default=2, help=SAME_JOBS)
-@click.option("--only-paper", is_flag=True, help="Only the paper's six heuristics, without ours.")
-@setting("--rates", default="20,22,24,26,28,30", metavar="LIST", help="Arrival rates. Default: the paper's.")
-@click.option("--quick", is_flag=True, help="Only 2,000 jobs per run and two runs.")
+@option("--seed", SAME_JOBS, type=SEED, default=2)
+@option("--only-paper", "Only the paper's six heuristics, without ours.")
+@option("--rates LIST [20,22,24,26,28,30]", "Arrival rates. Default: the paper's.")
+@option("--quick", "Only 2,000 jobs per run and two runs.")
 @workers_option
 @page_option("Also write an HTML page with figures and tables.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     only_paper: bool, rates: str, quick: bool, workers: int, page: Path | None, as_json: bool, **drawn: int
 ) -> None:
@@ -36,6 +35,7 @@ def command(
 
     from ...report.terminal import show
     from . import paper_study as paper
+    from .runs import numbers
     from .study import run_study
 
     if quick:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of `grid map` and `grid simulate`: reads jobs and resources, runs heuristics, and lays out the results."""
+"""The work of `grid map` and `grid simulate`: reads options, jobs and resources, runs heuristics, and lays out the
+results."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -19,16 +20,65 @@ import numpy as np
 
 from ...cli.output import progress, say
 from ...errors import UsageError
-from ...predict.registry import load, make, parse_spec
+from ...predict.registry import available, load, make, parse_spec, split_specs
 from ...units import counted
 from .clock import REASONS, MappingRule, Run
-from .model import Batch, Jobs, Model, Plan, Resources, Setting, Units, draw_jobs, makespan, timed
-from .options import numbers
-from .study import Study, one_run, over_runs, run_study
+from .model import Batch, Jobs, Model, Plan, Resources, Setting, Units, makespan, timed
+from .study import Study, drawn_run, one_run, over_runs, run_study
 
 UNBOUNDED = 10**12
 SECONDS_A_JOB = 71 / 8.4e6
 """Measured for one heuristic: the default settings, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
+
+
+def numbers(option: str, text: str, *, above: float = -1.0, most: float = float("inf")) -> list[float]:
+    """Parse `FROM:TO:STEP` (both ends included) or a comma list, and check the range of each number.
+
+    >>> numbers("--rate", "20:30:5"), numbers("--data-share", ".3,.5", most=1.0)
+    ([20.0, 25.0, 30.0], [0.3, 0.5])
+    """
+    parts = text.split(":")
+    if len(parts) == 3:
+        low, high, step = (_number(option, part) for part in parts)
+        if not step > 0 or high < low or (high - low) / step > 1000:
+            raise UsageError(f"{option} {text!r} (accepted: FROM:TO:STEP, ascending, or a comma list)")
+        values = [round(low + k * step, 12) for k in range(int((high - low) / step + 1e-9) + 1)]
+    else:
+        values = [_number(option, part) for part in text.split(",")]
+    for value in values:
+        if not (max(above, 0.0) <= value <= most and value > above):
+            accepted = f"above {max(above, 0):g}, at most {most:g}"
+            raise UsageError(f"{option}: {value:g} is out of range (accepted: {accepted})")
+    return values
+
+
+def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
+    """Return the requested heuristics, each once; `all` omits slow heuristics, which must be named."""
+    every = [name for name in available("heuristic") if name not in left_out]
+    pieces = [piece.strip() for piece in text.split(",")]
+    named = split_specs(",".join(piece for piece in pieces if piece != "all"), "heuristic")
+    specs = list(dict.fromkeys([*(every if "all" in pieces else ()), *named]))
+    if not specs:
+        raise UsageError("--heuristic names none", hint="--heuristic all")
+    for spec in specs:
+        load("heuristic", parse_spec(spec)[0])
+    return specs
+
+
+def mapping_rule(every: str, late: Any, remap: bool = False) -> MappingRule:
+    """Return the mapping rule of --map-every (time units, or `events`), --late and --remap."""
+    return MappingRule(None if every == "events" else _number("--map-every", every), remap, late)
+
+
+def _number(option: str, text: str) -> float:
+    """Return an option's value as a finite number; UsageError names the option."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is not a number") from None
+    if not math.isfinite(value):
+        raise UsageError(f"{option}: {text!r} is not a finite number")
+    return value
 
 
 class MapInput(NamedTuple):
@@ -157,25 +207,11 @@ def mapped(batch: Batch, spec: str, seconds: float | None, bound: float) -> tupl
 
 def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
     """Start the task in a thread; the returned function waits at most the given seconds, and Ctrl-C interrupts it."""
-    from concurrent.futures import Future
     from threading import Thread
 
-    done: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            task()
-            done.set_result(None)
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-
-    def ended(seconds: float) -> None:
-        with suppress(TimeoutError):
-            done.result(seconds)
-
-    return ended
+    thread = Thread(target=task, daemon=True)
+    thread.start()
+    return thread.join
 
 
 Simulated = tuple[list[str], list[dict[str, Any]], dict[str, Any], Callable[[], dict[str, Run]]]
@@ -209,9 +245,7 @@ def simulate_drawn(
 
     @cache
     def outcomes() -> dict[str, Run]:
-        jobs, grid = draw_jobs(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        share = cells[-1].data_share
-        return {spec: one_run(jobs, grid, spec, study, share)[0] for spec in specs}
+        return {spec: outcome for spec, outcome, _ in drawn_run(study, cells[-1], 0)}
 
     return [], results, {"source": "drawn", "jobs": count}, outcomes
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
@@ -73,6 +73,14 @@ def with_width(row: Mapping[str, Any], name: str, digits: int, share: bool = Fal
     scale, unit = (100, " %") if share else (1, "")
     wide = scale * row[f"{name}_ci95"]
     return f"{scale * row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "") + unit
+
+
+def with_widths(
+    rows: Sequence[Mapping[str, Any]], digits: Mapping[str, int], share: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows, each with the text of `with_width` for every mean of `digits`, under the name "..._words"."""
+    texts = ({f"{key}_words": with_width(row, key, many, share) for key, many in digits.items()} for row in rows)
+    return [{**row, **words} for row, words in zip(rows, texts)]
 
 
 def t_975(freedom: int) -> float:
@@ -162,7 +170,12 @@ def run_study(
 
 def _cell(study: Study, setting: Setting, run: int) -> dict[str, dict[str, float]]:
     """Return the measures of each heuristic in one run of one setting."""
+    return {spec: row for spec, _, row in drawn_run(study, setting, run)}
+
+
+def drawn_run(study: Study, setting: Setting, run: int) -> Iterator[tuple[str, Run, dict[str, float]]]:
+    """Draw the jobs of one run of one setting; yield each heuristic's spec, outcome and measures on these jobs."""
     rng = np.random.default_rng([study.seed, run])
     jobs, resources = draw_jobs(setting, rng, jobs=study.jobs, resources=study.resources)
-    share = setting.data_share
-    return {spec: one_run(jobs, resources, spec, study, share)[1] for spec in study.heuristics}
+    for spec in study.heuristics:
+        yield spec, *one_run(jobs, resources, spec, study, setting.data_share)

@@ -3,18 +3,31 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...cli.grammar import Verbs, page_option, verb
+from ...cli.completion import specs as complete_specs
+from ...cli.grammar import JSON, Verbs, option, page_option
 from ...cli.output import console, document, emit, note, say, write_text
 from ...errors import UsageError
-from . import options
-from .verb_serve import command as serve
 
+FILE, COUNT, SEED = click.Path(path_type=Path), click.IntRange(min=1), click.IntRange(min=0)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+SAME_JOBS = "Random seed; run k of every setting uses the same jobs."
 UNIT_OF = "Default: the platform's, else 1;"
+
+heuristic_option = partial(option, shell_complete=complete_specs("heuristic"))
+heuristics_option = heuristic_option("--heuristic SPECS [all]", "Heuristics, NAME:key=value,..., or all.", "heuristics")
+every_option = partial(option, "--map-every T|events", name="every")
+late_option = option("--late run|stop|drop [run]", "What happens to jobs after their deadline.")
+workers_option = click.option(
+    "--workers", type=COUNT, default=lambda: os.cpu_count() or 1,
+    help="Number of processes. Default: the available processors.",
+)  # fmt: skip
 
 
 @click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
@@ -32,15 +45,14 @@ PLATFORM_HELP = (
 BANDWIDTH_HELP = "With file_mb in --jobs: MB per time unit, one number for all resources or one each."
 
 
-@command.command("map")
-@click.argument("matrix", type=options.FILE, required=False)
-@options.heuristics_option
-@click.option("--jobs", "jobs_file", type=options.FILE, help=JOBS_HELP)
-@click.option("--platform", type=options.FILE, help=PLATFORM_HELP)
-@click.option("--bandwidth", metavar="LIST", help=BANDWIDTH_HELP)
-@click.option("--seconds", type=float, help="CPU seconds of search (default 0.9) and exact (default 48).")
-@click.option("--plan", type=options.FILE, help="Write the last heuristic's plan as CSV.")
-@options.json_option
+@command.command("map", json=JSON)
+@click.argument("matrix", type=FILE, required=False)
+@heuristics_option
+@option("--jobs", JOBS_HELP, "jobs_file", type=FILE)
+@option("--platform", PLATFORM_HELP, type=FILE)
+@option("--bandwidth LIST", BANDWIDTH_HELP)
+@option("--seconds", "CPU seconds of search (default 0.9) and exact (default 48).", type=float)
+@option("--plan", "Write the last heuristic's plan as CSV.", type=FILE)
 def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_json: bool, **files: Any) -> None:
     """Map the jobs of MATRIX (expected times in the form of Braun et al., gzip or plain) onto its resources.
 
@@ -55,7 +67,7 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
-    specs = options.heuristics_named(heuristics, ("exact", "by_preference"))
+    specs = runs.heuristics_named(heuristics, ("exact", "by_preference"))
     given = runs.input_of(**files)
     batch, notes = given.batch, given.notes
     n, m = batch.times.shape
@@ -84,28 +96,27 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
     say(*(f"{row['heuristic']}: seed {row['seed']}" for row in results if "seed" in row))
 
 
-@verb("simulate")
-@options.setting("--jobs", default="10000", metavar="N|FILE", help="Number of random jobs, or a CSV, or a log.")
-@click.option("--platform", type=options.FILE, help="Resources as TOML or CSV. Default: random speeds from 5 to 15.")
-@options.setting("--resources", type=options.COUNT, default=50, help="Number of random resources.")
-@options.setting("--rate", default="20:30:2", help="Arrivals per time unit: FROM:TO:STEP or a list.")
-@options.setting("--data-share", default="0.5", help="Shares of jobs with files (p), a list.")
-@options.setting("--large-share", default="0.5", help="Shares of large files among those jobs (q), a list.")
-@options.heuristics_option
-@options.setting("--runs", type=options.COUNT, default=10, help="Number of runs with random jobs.")
-@options.setting("--seed", type=options.SEED, default=1, help=options.SAME_JOBS)
-@options.every_option(default="0.25", help="Map jobs every T time units, or at events.")
-@click.option("--remap", is_flag=True, help="Map jobs that have not started again at each event.")
-@options.late_option
-@click.option("--compute-unit", type=float, help=f"Time of 1 MI at speed 1. {UNIT_OF} 0.006 for random jobs.")
-@click.option("--transfer-unit", type=float, help=f"Time of 1 MB at bandwidth 1. {UNIT_OF} 0.0006 for random jobs.")
-@options.setting("--slack", type=float, default=2.0, help="For a log: deadline = submission + slack x time limit.")
-@options.setting("--reference-speed", type=float, default=1000.0, help="For a log: speed of its machine in MI/s.")
-@click.option("--first", type=options.COUNT, help="For a log or CSV: only the first jobs.")
-@options.workers_option
+@command.command("simulate", json=JSON)
+@option("--jobs N|FILE [10000]", "Number of random jobs, or a CSV, or a log.")
+@option("--platform", "Resources as TOML or CSV. Default: random speeds from 5 to 15.", type=FILE)
+@option("--resources", "Number of random resources.", type=COUNT, default=50)
+@option("--rate", "Arrivals per time unit: FROM:TO:STEP or a list.", type=str, default="20:30:2")
+@option("--data-share", "Shares of jobs with files (p), a list.", type=str, default="0.5")
+@option("--large-share", "Shares of large files among those jobs (q), a list.", type=str, default="0.5")
+@heuristics_option
+@option("--runs", "Number of runs with random jobs.", type=COUNT, default=10)
+@option("--seed", SAME_JOBS, type=SEED, default=1)
+@every_option("Map jobs every T time units, or at events.", default="0.25")
+@option("--remap", "Map jobs that have not started again at each event.")
+@late_option
+@option("--compute-unit", f"Time of 1 MI at speed 1. {UNIT_OF} 0.006 for random jobs.", type=float)
+@option("--transfer-unit", f"Time of 1 MB at bandwidth 1. {UNIT_OF} 0.0006 for random jobs.", type=float)
+@option("--slack", "For a log: deadline = submission + slack x time limit.", type=float, default=2.0)
+@option("--reference-speed", "For a log: speed of its machine in MI/s.", type=float, default=1000.0)
+@option("--first", "For a log or CSV: only the first jobs.", type=COUNT)
+@workers_option
 @page_option("Also write an HTML page: Gantt chart, load, unfinished jobs over time.")
-@click.option("--outcomes", type=options.FILE, help="Also write the outcome of each job as CSV: reason, time.")
-@options.json_option
+@option("--outcomes", "Also write the outcome of each job as CSV: reason, time.", type=FILE)
 def simulate_command(**given: Any) -> None:
     """Simulate arriving jobs, map them, and print unfinished jobs, mean wait and mean response time.
 
@@ -117,12 +128,10 @@ def simulate_command(**given: Any) -> None:
     batchcast grid simulate --jobs log.swf.gz --platform grid.toml --heuristic emin_min --map-every events
     """
     from . import runs
-    from .clock import MappingRule
 
-    every = options.mapping_interval(given["every"])
-    rule = MappingRule(every, given["remap"], given["late"])
-    specs = options.heuristics_named(given["heuristics"], ("exact", "search", "by_preference"))
-    settings = {"heuristic": specs, "every": every or "events", "remap": rule.remap, "late": rule.late}
+    rule = runs.mapping_rule(given["every"], given["late"], given["remap"])
+    specs = runs.heuristics_named(given["heuristics"], ("exact", "search", "by_preference"))
+    settings = {"heuristic": specs, "every": rule.every or "events", "remap": rule.remap, "late": rule.late}
     settings["seed"] = given["seed"]
     is_drawn = given["jobs"].removeprefix("-").isdigit()
     simulate = runs.simulate_drawn if is_drawn else runs.simulate_given
@@ -145,33 +154,67 @@ def simulate_command(**given: Any) -> None:
         say(f"seed {given['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 
 
-@command.command("draw")
-@options.setting("--jobs", type=options.COUNT, default=512, help="Number of jobs (rows).")
-@options.setting("--resources", type=options.COUNT, default=16, help="Number of resources (columns).")
-@options.setting("--kind", default="c_hihi", help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi).")
-@options.setting(
-    "--ranges", type=click.Choice(["braun", "ali"]), default="braun", help="Upper ends of the random draws."
-)
-@click.option("--whole", is_flag=True, help="Draw whole numbers, so that many times are equal.")
-@options.setting("--seed", type=options.SEED, default=1, help="Random seed.")
-@click.option("-o", "--output", required=True, type=options.FILE, help="Output file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: parameters and file.")
-def draw_command(
-    jobs: int, resources: int, kind: str, ranges: str, whole: bool, seed: int, output: Path, as_json: bool
-) -> None:
+@command.command("draw", json="Print one JSON document: parameters and file.")
+@option("--jobs", "Number of jobs (rows).", type=COUNT, default=512)
+@option("--resources", "Number of resources (columns).", type=COUNT, default=16)
+@option("--kind", "Kind of matrix: c, i or s, then hi or lo twice (c_hihi).", type=str, default="c_hihi")
+@option("--ranges braun|ali [braun]", "Upper ends of the random draws.")
+@option("--whole", "Draw whole numbers, so that many times are equal.")
+@option("--seed", "Random seed.", type=SEED, default=1)
+@option("-o, --output", "Output file.", type=FILE, required=True)
+def draw_command(output: Path, as_json: bool, **drawn: Any) -> None:
     """Generate a random matrix of expected times (Braun et al. 2001) for `grid map`."""
     import numpy as np
 
     from .model import draw_times
 
-    times = draw_times(np.random.default_rng(seed), jobs, resources, kind, ranges=ranges, whole=whole)
+    settings = dict(drawn)
+    jobs, resources, kind, seed = (drawn.pop(name) for name in ("jobs", "resources", "kind", "seed"))
+    times = draw_times(np.random.default_rng(seed), jobs, resources, kind, **drawn)
     text = "\n".join(" ".join(f"{value:.10g}" for value in row) for row in times.tolist())
     write_text(output, f"{jobs} {resources}\n{text}\n")
     if as_json:
-        drawn = {"jobs": jobs, "resources": resources, "kind": kind, "ranges": ranges, "whole": whole, "seed": seed}
-        emit(document("grid draw", {}, drawn, [], [{"output": str(output), **drawn}]))
-    say(f"{output}: {jobs} jobs on {resources} resources, {kind}, ranges {ranges}, seed {seed}")
+        emit(document("grid draw", {}, settings, [], [{"output": str(output), **settings}]))
+    say(f"{output}: {jobs} jobs on {resources} resources, {kind}, ranges {drawn['ranges']}, seed {seed}")
 
 
-command.add_command(simulate_command)
-command.add_command(serve)
+@command.command("serve")
+@option("--platform", "Resources as TOML or CSV.", type=FILE)
+@option("--clusters", "The resources are the [[cluster]] tables of batchcast.toml.")
+@option("--submit", "With --clusters: submit each job to its cluster, exactly once.")
+@heuristic_option("--heuristic SPEC [emin_min]", "Heuristic, NAME:key=value,...")
+@option("--state", "Folder for journal and answers.", required=True, type=FOLDER)
+@option("--listen", "Unix socket: one job a line, as JSON.", type=FILE)
+@option("--spool", "Folder with one job per .json file.", type=FOLDER)
+@every_option("Map jobs every T, or at events.", default="events")
+@late_option
+@option("--virtual", 'Take the time from each job\'s `arrival`; a line {"end": true} ends.')
+@option("--once", "Map the jobs that are in --spool now, then stop.")
+@page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
+def serve_command(platform: Path | None, listen: Path | None, spool: Path | None, **how: Any) -> None:
+    """Map jobs onto the resources of a platform as they come, until stopped.
+
+    A job is {"id": "a", "instructions": 3000, "file_mb": 100, "deadline": 900, "demands": {"procs": 8}}. Deadlines are
+    seconds of the broker's clock (`allowed`: seconds after the arrival). The answer says at once if a deadline cannot
+    be met. Decisions are written to STATE/assignments.jsonl. After a kill, the broker continues from its journal.
+
+    With --clusters a job is {"id": "a", "script": "job.sh", "inputs": ["20G@archive"], "deadline": 1790000000}. Its
+    times are predicted from the clusters' queues.
+
+    \b
+    batchcast grid serve --platform grid.toml --state broker --listen broker.sock -o broker.html
+    batchcast grid serve --clusters --submit --state broker --spool jobs/ -o broker.html
+    """
+    from .serving import serve
+
+    if (platform is None) != how["clusters"]:
+        raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
+    if how["virtual"] and how["clusters"]:
+        raise UsageError("--virtual needs --platform: jobs on clusters run in real time")
+    if how["submit"] and not how["clusters"]:
+        raise UsageError("--submit needs --clusters")
+    if (listen is None) == (spool is None):
+        raise UsageError("no source of jobs (accepted: one of --listen SOCKET and --spool FOLDER)")
+    if how["once"] and spool is None:
+        raise UsageError("--once needs --spool")
+    serve(platform, listen, spool, how)

@@ -189,14 +189,15 @@ class DeadlineSearch:
         """Return the plan for the waiting jobs; jobs that start later than `batch.until` stay waiting."""
         from ..queues import Queues, as_plan, improve_queues
 
-        times = batch.times
+        times, (n, m) = batch.times, batch.times.shape
         finite = np.isfinite(times)
         if not finite.any():
-            return Plan(np.empty(0, dtype=np.int64), np.full(len(times), -1))
+            return Plan(np.empty(0, dtype=np.int64), np.full(n, -1))
         least = float(times.min(axis=1, where=finite, initial=np.inf)[finite.any(axis=1)].mean())
-        worth = np.full(len(times), batch.now + self.worth * least)
+        worth = np.full(n, batch.now + self.worth * least)
         price = self.reserve * np.maximum(_faster(times, finite) - 1.0, 0.0)
-        queues = Queues.empty(times, batch.free, batch.deadline, worth, price)
+        empty = np.full((m, n + 1), -1, dtype=np.int32), np.zeros(m, dtype=np.int64), np.full(n, -1), np.zeros(m)
+        queues = Queues(*empty, times, batch.free, batch.deadline, worth, price)
         improve_queues(queues, *EminMin(0.0).assign(batch), self.steps)
         return Plan(*as_plan(queues, batch.until, batch.now))
 

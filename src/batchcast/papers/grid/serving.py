@@ -1,89 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast grid serve`: map jobs to resources as they arrive over a unix socket or in a folder."""
+"""The work of `grid serve`: gives jobs to a broker as they arrive over a unix socket or in a folder, and writes the
+broker's decisions."""
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from ...cli.grammar import page_option, verb
 from ...cli.interrupt import stop_on_signals
 from ...cli.output import say, write_text
 from ...errors import BatchcastError, UsageError
-from .options import FILE, every_option, heuristic_option, late_option, mapping_interval
+from ...predict.registry import make
+from .files import read_platform
+from .live import Broker, Journal
+from .page import broker_page
+from .runs import mapping_rule
 
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
-
-    from .live import Broker
     from .on_clusters import ClusterBroker
 
 MOST_BYTES = 1 << 20
 """Maximum length of a line; a longer line ends its connection."""
 LOOK_EVERY_S = 0.5
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-@verb("serve", json="")
-@click.option("--platform", type=FILE, help="Resources as TOML or CSV.")
-@click.option("--clusters", is_flag=True, help="The resources are the [[cluster]] tables of batchcast.toml.")
-@click.option("--submit", is_flag=True, help="With --clusters: submit each job to its cluster, exactly once.")
-@heuristic_option(default="emin_min", metavar="SPEC", help="Heuristic, NAME:key=value,...")
-@click.option("--state", required=True, type=FOLDER, help="Folder for journal and answers.")
-@click.option("--listen", type=FILE, help="Unix socket: one job a line, as JSON.")
-@click.option("--spool", type=FOLDER, help="Folder with one job per .json file.")
-@every_option(default="events", help="Map jobs every T, or at events.")
-@late_option
-@click.option("--virtual", is_flag=True, help='Take the time from each job\'s `arrival`; a line {"end": true} ends.')
-@click.option("--once", is_flag=True, help="Map the jobs that are in --spool now, then stop.")
-@page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
-def command(
-    platform: Path | None, clusters: bool, listen: Path | None, spool: Path | None, virtual: bool, **how: Any
-) -> None:
-    """Map jobs onto the resources of a platform as they come, until stopped.
-
-    A job is {"id": "a", "instructions": 3000, "file_mb": 100, "deadline": 900, "demands": {"procs": 8}}. Deadlines are
-    seconds of the broker's clock (`allowed`: seconds after the arrival). The answer says at once if a deadline cannot
-    be met. Decisions are written to STATE/assignments.jsonl. After a kill, the broker continues from its journal.
-
-    With --clusters a job is {"id": "a", "script": "job.sh", "inputs": ["20G@archive"], "deadline": 1790000000}. Its
-    times are predicted from the clusters' queues.
-
-    \b
-    batchcast grid serve --platform grid.toml --state broker --listen broker.sock -o broker.html
-    batchcast grid serve --clusters --submit --state broker --spool jobs/ -o broker.html
-    """
-    from ...predict.registry import make
-    from .clock import MappingRule
-    from .files import read_platform
-    from .live import Broker, Journal
-
-    if (platform is None) != clusters:
-        raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
-    if virtual and clusters:
-        raise UsageError("--virtual needs --platform: jobs on clusters run in real time")
-    if how["submit"] and not clusters:
-        raise UsageError("--submit needs --clusters")
-    if (listen is None) == (spool is None):
-        raise UsageError("no source of jobs (accepted: one of --listen SOCKET and --spool FOLDER)")
-    if how["once"] and spool is None:
-        raise UsageError("--once needs --spool")
-    rule = MappingRule(mapping_interval(how["every"]), False, how["late"])
+def serve(platform: Path | None, listen: Path | None, spool: Path | None, how: Mapping[str, Any]) -> None:
+    """Map jobs from a socket (`listen`) or a folder (`spool`) to the resources of a platform, or to the configured
+    clusters if `platform` is None, until stopped; `how` has the other options of `grid serve`."""
+    rule = mapping_rule(how["every"], how["late"])
     broker_of = _on_clusters(how["submit"]) if platform is None else partial(Broker, *read_platform(platform))
     state: Path = how["state"]
     state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
     broker = broker_of(make("heuristic", how["heuristic"]), rule, Journal(state / "journal.jsonl"))
     stop = stop_on_signals()
-    serving = Serving(broker, state / "assignments.jsonl", how["page"], virtual)
+    serving = Serving(broker, state / "assignments.jsonl", how["page"], how["virtual"])
     serving.tell()
     serving.draw()  # the process may have been killed before it wrote the page
     said = broker.counts
@@ -91,7 +51,7 @@ def command(
     if spool is not None:
         _from_spool(serving, spool, stop, how["once"])
     elif listen is not None:
-        _from_socket(serving, listen, stop)
+        asyncio.run(_from_socket(serving, listen, stop))
     os.close(lock)
 
 
@@ -113,8 +73,6 @@ def _on_clusters(submits: bool) -> Callable[..., Any]:
 
 def _alone(state: Path) -> int:
     """Lock a state folder, because two brokers would write to one journal; return the lock's file descriptor."""
-    import fcntl
-
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,8 +86,6 @@ class Serving:
     """A broker with its clock and the file of its decisions."""
 
     def __init__(self, broker: Broker | ClusterBroker, answers: Path, page: Path | None, virtual: bool) -> None:
-        from .live import Journal
-
         self.broker, self.answers, self.page, self.virtual = broker, Journal(answers), page, virtual
         self.is_over = False
         # the process may have been killed before it wrote its decisions; the journal gives these decisions again, so
@@ -192,8 +148,6 @@ class Serving:
     def draw(self) -> None:
         """Write the HTML page with all jobs."""
         if self.page is not None:
-            from .page import broker_page
-
             write_text(self.page, broker_page(self.broker))
 
 
@@ -217,9 +171,9 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
             return
 
 
-def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
+async def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
     """Accept jobs as lines over a unix socket that only its owner can open."""
-    import asyncio
+    received = asyncio.Event()
 
     async def answer(reader: StreamReader, writer: StreamWriter) -> None:
         # a connection ends if the client is gone, or if a line is longer than MOST_BYTES
@@ -230,23 +184,19 @@ def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) 
                     await writer.drain()
                     received.set()
 
-    async def serve() -> None:
-        # the socket gets its name when it accepts connections: a client that sees the file can connect
-        unnamed = listen.with_name(f"{listen.name}~")
-        unnamed.unlink(missing_ok=True)
-        old = os.umask(0o177)
-        try:
-            server = await asyncio.start_unix_server(answer, unnamed, limit=MOST_BYTES)
-        finally:
-            os.umask(old)
-        unnamed.replace(listen)
-        while not serving.is_over and not stop(0.0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(received.wait(), LOOK_EVERY_S)
-            received.clear()
-            serving.step()
-        server.close()
-
-    received = asyncio.Event()
-    asyncio.run(serve())
+    # the socket gets its name when it accepts connections: a client that sees the file can connect
+    unnamed = listen.with_name(f"{listen.name}~")
+    unnamed.unlink(missing_ok=True)
+    old = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(answer, unnamed, limit=MOST_BYTES)
+    finally:
+        os.umask(old)
+    unnamed.replace(listen)
+    while not serving.is_over and not stop(0.0):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(received.wait(), LOOK_EVERY_S)
+        received.clear()
+        serving.step()
+    server.close()
     listen.unlink(missing_ok=True)
