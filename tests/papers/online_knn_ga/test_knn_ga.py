@@ -96,7 +96,7 @@ def test_every_prediction_and_every_fitness_equals_the_naive_twin(trace, protoco
             seen = batch
             training = [r for r in requests[oldest + H : oldest + H + T1] if "run" in r]
             trial = method.trial(50)
-            assert len(trial.actual) == len(training)
+            assert len(trial.jobs["run"]) == len(training)
             for genome in (
                 Parameters(5, 3, 1, 0.5, 0.7),
                 Parameters(0, 5, 3, 1.5, 1.2),
@@ -160,7 +160,7 @@ def test_the_genetic_search_finds_the_enumerated_optimum_on_a_small_log():
     method = KnnGa(h=60, t1=80, t2=200, population=3, generations=1)
     replay(small_log(150), {"it": method})
     trial = method.trial(50)
-    assert len(trial.actual) > 50
+    assert len(trial.jobs["run"]) > 50
 
     def fitness(genome):
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))

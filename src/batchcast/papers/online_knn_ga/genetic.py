@@ -21,9 +21,10 @@ from ...compiled import allocating
 from ...events.event import End, Event, Submit, Withdraw
 from ...events.state import SystemState
 from ...job import JobRequest
-from ...predict.fallback import LEVELS, LargestLimit
+from ...predict.fallback import LEVELS, LargestLimit, sample_quantiles
 from ...predict.gate import field_value, finite_or_nan
-from .nearest import Orders, mean_of_last, neighbour_orders, normalised, planned
+from ...predict.protocol import Grounds, Prediction
+from .nearest import Orders, mean_and_std, mean_of_last, planned
 
 
 class Gene(NamedTuple):
@@ -316,9 +317,7 @@ class Store:
         self.requests = Rows(
             **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
         )
-        self.finished = Rows(
-            **shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64), total=(0, np.float64)
-        )
+        self.finished = Rows(**shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64))
         self.completions = 0
         self.oldest = 0
         self.limits = LargestLimit()
@@ -355,21 +354,18 @@ class Store:
     def observe(self, event: Event) -> None:
         """Store a request and, when it ends, its run time; other events are ignored."""
         if isinstance(event, Submit):
-            self._submit(event.job)
+            job = event.job
+            limit, fallback = finite_or_nan(job.req_time), self.limits.of(job.req_time)
+            self.note_names(job)
+            self.open[job.row] = self.submitted
+            value = self.value(job)
+            self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
+            self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
+            self.limits.note(job.req_time)
         elif isinstance(event, End):
             self._end(event.job, event.run_time)
         elif isinstance(event, Withdraw):
             self.open.pop(event.job.row, None)
-
-    def _submit(self, job: JobRequest) -> None:
-        """Store a request."""
-        limit, fallback = finite_or_nan(job.req_time), self.limits.of(job.req_time)
-        self.note_names(job)
-        self.open[job.row] = self.submitted
-        value = self.value(job)
-        self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
-        self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
-        self.limits.note(job.req_time)
 
     def note_names(self, job: JobRequest) -> None:
         """Give a code to each of the job's names, and record which column each name comes from."""
@@ -390,16 +386,14 @@ class Store:
         elif number >= self.requests.dropped:
             self.requests.columns["run"][number - self.requests.dropped] = run
         if number >= self.oldest:
-            before = self.finished["total"][-1] if self.finished.length else 0.0
-            self.finished.append(self.code(job), self.value(job), number, self.completions, run, before + run)
+            self.finished.append(self.code(job), self.value(job), number, self.completions, run)
         self.completions += 1
 
     def forget(self, oldest: int) -> None:
-        """Drop submissions before number `oldest`, and compute the running totals again."""
+        """Drop submissions before number `oldest`."""
         self.oldest = oldest
         self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
         self.finished.keep(self.finished["number"] >= oldest)
-        self.finished["total"][:] = np.cumsum(self.finished["run"])
 
     def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
         """Return minimum and range of the numbers of all requests so far; range 0 if a number is constant."""
@@ -449,32 +443,19 @@ def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]
 
 
 class Trial(NamedTuple):
-    """A prepared training set: sorted neighbours for each template, and the jobs that had finished at each job's
-    submission."""
+    """A prepared training set: sorted neighbours for each template, the columns of the training jobs, and the run times
+    of all finished jobs with their running totals."""
 
     orders: dict[int, Orders]
-    done: np.ndarray
+    jobs: Mapping[str, np.ndarray]
     run: np.ndarray
     total: np.ndarray
-    limit: np.ndarray
-    fallback: np.ndarray
-    actual: np.ndarray
-
-    @classmethod
-    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
-        """Prepare the training set from the training jobs' columns, the stored finished jobs, the scaling and the
-        largest K."""
-        finished, done = store.finished, training["done"]
-        queries, values = (normalised(jobs["values"], low, span) for jobs in (training, finished))
-        orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), range(16), most)
-        run, total = finished["run"].copy(), finished["total"].copy()
-        return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
     def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
         """Return fitness, MAE and PU on the training set."""
-        own, user = self.orders[chosen.template], self.orders[USER]
-        mean, std = sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
-        return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
+        jobs, orders = self.jobs, (*self.orders[chosen.template], *self.orders[USER])
+        mean, std = sweep(*orders, jobs["done"], self.run, self.total, jobs["fallback"], chosen.n, chosen.k)
+        return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, pu_weight)
 
 
 @dataclass(eq=False, repr=False)
@@ -601,6 +582,25 @@ class RangedMethod(BatchMethod):
             Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
             for name, (least, _) in RANGES.items()
         )
+
+    def from_nearest(
+        self, job: JobRequest, chosen: Parameters, near: np.ndarray, basis: str, grounds: Grounds, mean: float = np.nan
+    ) -> Prediction:
+        """Predict from the nearest finished jobs, else from the last N finished jobs, else the time limit.
+
+        `mean` replaces the mean run time of the nearest jobs, unless it is NaN.
+        """
+        run, limit = self.store.finished["run"], finite_or_nan(job.req_time)
+        if len(near):
+            used, (of_near, std) = run[near], mean_and_std(run, near)
+            mean = of_near if math.isnan(mean) else mean
+        elif len(run):
+            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
+            mean, std = mean_of_last(np.cumsum(run), len(run), chosen.n), 0.0
+        else:
+            return self.store.limits.forecast(job)
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def note_best(
         self, now: float, search: Evolved, jobs: int, mae: float, pu: float, names: Sequence[str] = (), **first: str

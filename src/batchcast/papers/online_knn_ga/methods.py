@@ -44,9 +44,9 @@ from .nearest import (
     mean_and_std,
     mean_of_last,
     nearest,
+    neighbour_orders,
     normal,
     normalised,
-    planned,
     scaling,
 )
 
@@ -150,25 +150,15 @@ class KnnGa(RangedMethod):
         codes, values = store.code(job), store.value(job)
         low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
-        finished = (store.finished["codes"], store.finished["values"])
-        run, limit = store.finished["run"], finite_or_nan(job.req_time)
-        own = (USER, "same user", Grounds.OWN_HISTORY)
-        for template, words, kind in ((chosen.template, self._words(), Grounds.CLASS), own):
-            near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
-            if len(near):
-                basis, used, grounds = f"{len(near)} nearest, {words}", run[near], kind
-                mean, std = mean_and_std(run, near)
-                if self.local_model != "mean":
-                    table = normalised(finished[1][near], low, span)
-                    mean = local_estimate(self.local_model, table, used, query)
-                break
-        else:
-            if not len(run):
-                return store.limits.forecast(job)
-            basis, used, grounds = "mean of all", run[-chosen.n :], Grounds.EVERYONE
-            mean, std = mean_of_last(store.finished["total"], len(run), chosen.n), 0.0
-        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+        finished, mean = store.finished, math.nan
+        fixed = (finished["codes"], finished["values"], codes, query, low, span)
+        near, words, grounds = nearest(*fixed, chosen.template, chosen.n, chosen.k), self._words(), Grounds.CLASS
+        if not len(near):
+            near, words, grounds = nearest(*fixed, USER, chosen.n, chosen.k), "same user", Grounds.OWN_HISTORY
+        if len(near) and self.local_model != "mean":
+            table = normalised(finished["values"][near], low, span)
+            mean = local_estimate(self.local_model, table, finished["run"][near], query)
+        return self.from_nearest(job, chosen, near, f"{len(near)} nearest, {words}", grounds, mean)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
@@ -176,7 +166,7 @@ class KnnGa(RangedMethod):
         if not self.generations:
             return
         trial = self.trial(self.most_k)
-        if not len(trial.actual):
+        if not len(trial.jobs["run"]):
             return
 
         def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
@@ -184,8 +174,7 @@ class KnnGa(RangedMethod):
             K."""
             nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
-            trial = trial if most == self.most_k else self.trial(most)
-            tried = trial
+            trial = tried = trial if most == self.most_k else self.trial(most)
             return lambda genome: tried.score(Parameters.of(genome), self.pu_weight)[0]
 
         genes = (*(Gene("bit") for _ in NOMINALS), *self.ranges())
@@ -193,11 +182,16 @@ class KnnGa(RangedMethod):
         self.last_population = search.population
         self.parameters = chosen = Parameters.of(search.best)
         _, mae, pu = trial.score(chosen, self.pu_weight)
-        self.note_best(now, search, len(trial.done), mae, pu)
+        self.note_best(now, search, len(trial.jobs["done"]), mae, pu)
 
     def trial(self, most: int) -> Trial:
         """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
-        return Trial.of(self.training(), self.store, self.low, self.span, most)
+        training, finished = self.training(), self.store.finished
+        queries, values = (normalised(jobs["values"], self.low, self.span) for jobs in (training, finished))
+        orders = neighbour_orders(
+            queries, training["codes"], training["done"], values, finished["codes"], range(16), most
+        )
+        return Trial(orders, training, finished["run"], np.cumsum(finished["run"]))
 
     def _words(self) -> str:
         """Return the fields in which the neighbours are equal to the job, in words."""
@@ -449,17 +443,7 @@ class MinhWolters(RangedMethod):
             finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
             chosen.template, chosen.n, chosen.k, self.parted_at,
         )  # fmt: skip
-        run, limit = finished["run"], finite_or_nan(job.req_time)
-        if len(near):
-            mean, std = mean_and_std(run, near)
-            used, basis, grounds = run[near], f"{len(near)} nearest by weighted attributes", Grounds.CLASS
-        elif len(run):
-            mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
-            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
-        else:
-            return store.limits.forecast(job)
-        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+        return self.from_nearest(job, chosen, near, f"{len(near)} nearest by weighted attributes", Grounds.CLASS)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
@@ -484,7 +468,7 @@ class MinhWolters(RangedMethod):
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
         finished, jobs = self.store.finished, {name: column[rows] for name, column in training.items()}
         groups = Groups.of(finished, jobs, self._null(), self.span, self.parted_at)
-        fixed = (groups, finished["run"], finished["total"], jobs["done"], jobs["fallback"])
+        fixed = (groups, finished["run"], np.cumsum(finished["run"]), jobs["done"], jobs["fallback"])
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
             chosen = Parameters.of(genome)
@@ -716,9 +700,8 @@ class SmithTemplates(BatchMethod):
             scale = limit if template.relative else np.ones(len(done))
             count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
             estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
-        all_of_them = classes(codes, 0)
-        count, mean, _ = category_statistics(all_of_them[: len(run)], all_of_them[len(run) :], done, run)
-        return estimate, interval, np.where(count > 0, mean, training["fallback"])
+        # the first template has no fields: its category consists of all finished jobs
+        return estimate, interval, np.where(done > 0, estimate[0], training["fallback"])
 
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the half width of the 90 % confidence interval of a mean; NaN for fewer than two jobs."""
