@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import InputError, input_error
 from ...trace.input_files import Folder
+from .poscar import fortran
 
 PREFIX = "qe_"
 ENDINGS = (".in", ".inp", ".pwi", ".pw")
@@ -132,7 +133,7 @@ def _uncommented(line: str) -> str:
 def _number(given: Mapping[str, Any], name: str, path: str) -> float:
     """Return the value of a text in Fortran's notation of numbers."""
     try:
-        value = float(given[name].lower().replace("d", "e"))
+        value = fortran(given[name])
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

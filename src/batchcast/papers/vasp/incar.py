@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import input_error
-from .poscar import Lattice, cross, floats_at, ints_at, line_at, volume_of
+from .poscar import Lattice, cross, fortran, line_at, numbers_at, volume_of
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
@@ -220,7 +220,7 @@ def _numbers(text: str) -> list[float]:
         count, star, last = word.rpartition("*")
         if _NUMBER.fullmatch(last) is None or (star and not count.isdigit()):
             break
-        numbers += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
+        numbers += [fortran(last)] * (int(count) if star else 1)
     return numbers
 
 
@@ -243,15 +243,15 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     if not text.strip():
         hint = "remove it: without KPOINTS, VASP uses KSPACING"
         raise input_error(path, "is empty", accepted="a KPOINTS file", hint=hint)
-    count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
+    count = numbers_at(lines, 1, path, "the number of k-points (0: automatic)", 1, int)[0]
     style = line_at(lines, 2, path, "the k-point mode").lower()[0]
     if count > 0:
         return _listed(lines, count, style, path)
     if style == "a":
-        length = floats_at(lines, 3, path, "the length of automatic k-points", 1)[0]
+        length = numbers_at(lines, 3, path, "the length of automatic k-points", 1)[0]
         return math.prod(int(max(1.0, length * b + 0.5)) for b in reciprocal_lengths(lattice))
     if style in "gm":
-        grid = ints_at(lines, 3, path, "three subdivisions", 3)[:3]
+        grid = numbers_at(lines, 3, path, "three subdivisions", 3, int)[:3]
         if min(grid) < 1:
             raise input_error(path, "subdivisions of the grid", line=4, value=lines[3], accepted="at least 1 each")
         return math.prod(grid)
@@ -282,11 +282,11 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> int:
     """Return the number of points in an explicit list, or of points along lines between pairs of points."""
     if style != "l":
         for at in range(3, 3 + count):
-            floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
+            numbers_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
         return count
     ends = [at for at in range(4, len(lines)) if lines[at].strip()]
     for at in ends:
-        floats_at(lines, at, path, "a k-point of line mode", 3)
+        numbers_at(lines, at, path, "a k-point of line mode", 3)
     if not ends or len(ends) % 2:
         raise input_error(path, f"line mode needs pairs of k-points, found {len(ends)}", line=len(lines))
     return count * len(ends) // 2
@@ -295,7 +295,7 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> int:
 def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> int:
     """Return the number of points of a generating lattice: the reciprocal cell's volume divided by the volume of the
     generating lattice's cell."""
-    cell = volume_of([floats_at(lines, k, path, "a generating vector", 3)[:3] for k in (3, 4, 5)])
+    cell = volume_of([numbers_at(lines, k, path, "a generating vector", 3)[:3] for k in (3, 4, 5)])
     if cell == 0:
         raise input_error(path, "the generating vectors lie in one plane", line=4)
     if style in "ck":  # Cartesian, in units of 2 pi / scale

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TypeVar
+from typing import Any
 
 from ...errors import InputError, input_error
 
-Number = TypeVar("Number", int, float)
 Lattice = tuple[tuple[float, ...], ...]
 
 
@@ -37,32 +36,22 @@ def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
     return text
 
 
-def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
-    """Return the numbers at the beginning of line `at`, at least `at_least` numbers; Fortran's 1.0D0 is accepted."""
-    return _numbers(lines, at, path, what, at_least, _fortran)
-
-
-def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
-    """Return the whole numbers at the beginning of line `at`, at least `at_least` numbers."""
-    return _numbers(lines, at, path, what, at_least, int)
-
-
 def truncated(path: str, line: int | None, where: str) -> InputError:
     """Return the error for a file that ends too early."""
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
 
-def _fortran(word: str) -> float:
+def fortran(word: str) -> float:
     """Return a number in Fortran's notation, such as 1.0D0."""
-    return float(word.replace("d", "e").replace("D", "E"))
+    return float(word.lower().replace("d", "e"))
 
 
-def _numbers(
-    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
-) -> list[Number]:
-    """Return the numbers at the beginning of a line, converted by `read`; InputError if there are fewer than
-    `at_least`."""
-    numbers: list[Number] = []
+def numbers_at(
+    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Any] = fortran
+) -> list[Any]:
+    """Return the numbers at the beginning of line `at` (from 0), converted by `read`; InputError if there are fewer
+    than `at_least`."""
+    numbers = []
     with suppress(ValueError):  # the numbers end at the first other word
         for word in line_at(lines, at, path, what).split():
             numbers.append(read(word))
@@ -106,8 +95,8 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
     lines = text.splitlines()
     if not text.strip():
         raise input_error(path, "is empty", accepted="a POSCAR of VASP 4 or 5", hint="copy it from the run's CONTCAR")
-    scale = floats_at(lines, 1, path, "scale factor", at_least=1)
-    rows = [floats_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
+    scale = numbers_at(lines, 1, path, "scale factor", at_least=1)
+    rows = [numbers_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
     lattice, volume, factor = _scaled(rows, scale, path)
     at, species, counts = _species(lines, path)
     if line_at(lines, at, path, "Selective dynamics, Direct or Cartesian")[0] in "sS":
@@ -172,7 +161,7 @@ def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None
             x, y, z = block[ion].split()[:3]
             float(x), float(y), float(z)
         except ValueError:  # a number in Fortran notation (1.0D0), or an error to report
-            floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
+            numbers_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
 
 
 BLOCK = 1 << 18
