@@ -51,9 +51,8 @@ class RbfNetwork:
         m) time, the weights O(rows m^2); these costs are 2 and 16 times as high if `settled` chooses `ridge` or
         `floor`.
         """
-        if ridge is None or floor is None:
-            ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
-            ridge, floor = settled(x, y, m, ridges, floors, seed, before)
+        ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
+        ridge, floor = settled(x, y, m, ridges, floors, seed, before)
         centres, label = _cluster(x, m, seed, before)
         spreads = _spreads(x, centres, label, floor)
         weights, bias = _weights(basis(x, centres, spreads), y, ridge)
@@ -77,13 +76,13 @@ def settled(
 
     Rows are in time order, so the choice predicts later training rows from earlier training rows. The error is the mean
     absolute error in log10; ties go to the smoother network, which is the network that is tried first. If there are
-    fewer than 20 rows, the result is ridge 0.1 and floor 1.
+    fewer than 20 rows, the result is ridge 0.1 and floor 1. A single given ridge or floor is always returned.
 
     >>> x = np.arange(40.0)[:, None]
     >>> settled(x, np.zeros(40), 4, RIDGES, FLOORS, 0, None)
     (1.0, 2.0)
     """
-    if len(x) < FEWEST:
+    if len(x) < FEWEST or len(ridges) == len(floors) == 1:
         return 0.1 if len(ridges) > 1 else ridges[0], 1.0 if len(floors) > 1 else floors[0]
     cut = len(x) - len(x) // 4
     centres, label = _cluster(x[:cut], m, seed, before)
@@ -186,6 +185,10 @@ class MixedBayes:
             # the minimum of the variances matters if all features are constant, so that every variance is 0
             mean, variance = bells.theta_, np.maximum(bells.var_, 1e-9)
         return cls(np.log(counts / counts.sum()), frequency, mean, variance)
+
+    def predict(self, row: np.ndarray) -> np.ndarray:
+        """Return P(class | row), (classes,), for one row of continuous features, by a model without discrete ones."""
+        return self.probabilities(np.zeros((1, 0), dtype=int), row[None, :])[0]
 
     def probabilities(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return P(class | row), (rows, classes), with rows that sum to 1."""

@@ -482,10 +482,10 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 def differences_tables(rows: Rows, words: str) -> list[Table]:
     """Compare each method with the paper's random forest, with 90 % intervals; empty if there are no results of the
     forest."""
-    first = next((row for row in rows if "against" in row), None)
-    if first is None:
+    rows = _named(row for row in rows if "against" in row)
+    if not rows:
         return []
-    against = shown_name(first["against"])
+    against, of_groups = shown_name(rows[0]["against"]), rows[0]["groups_of"]
     columns = columns_of(
         "name|predictor", f"apa_words|apa against {against}|difference",
         f"mae_words|mean error against {against}|difference",
@@ -494,16 +494,16 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
         row
         | {"apa_words": difference_words(Difference.of(row, "apa"), "ratio")}
         | {"mae_words": difference_words(Difference.of(row, "mae_s"), "seconds")}
-        for row in _named(row for row in rows if "against" in row)
+        for row in rows
     ]
     by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.of(row, "apa")) is not None}
     groups = next(iter(by_method.values())).groups or 0
     note = (
-        f"Intervals of 90 % over {groups:,} groups of {first['groups_of']}, in the split itself, not resampled. "
+        f"Intervals of 90 % over {groups:,} groups of {of_groups}, in the split itself, not resampled. "
         "Level: these runs do not show which of both methods is better."
     )
     if groups < LEAST_GROUPS:
-        note = f"No interval: {groups} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
+        note = f"No interval: {groups} groups of {of_groups}, {LEAST_GROUPS} are needed."
     decided = "; ".join(
         f"{shown_name(method)} {100 * apa.largest_share:.0f} %, and without this group the difference is "
         f"{apa.without_largest:+.3f}"

@@ -50,7 +50,7 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 
     POTCAR text is never stored or printed: only ZVAL, ENMAX, LULTRA and the name of each potential are read.
     """
-    from . import read_features
+    from .collect import read_features
     from .features import DEFAULTS_FROM, MEANINGS
 
     read = read_features(directory, look_for_wavecar=wavecar)
