@@ -13,8 +13,7 @@ from batchcast.events.event import End, Submit
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.online_knn_ga.genetic import NOMINALS, NUMBERS, Parameters
-from batchcast.papers.online_knn_ga.methods import KnnGa
+from batchcast.papers.online_knn_ga.methods import NOMINALS, NUMBERS, KnnGa, Parameters
 from batchcast.table import Trace
 
 H, T1, T2 = 8, 6, 4

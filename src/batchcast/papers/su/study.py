@@ -19,13 +19,13 @@ from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
 from ...metrics.accuracy import accuracy, relative_accuracy
-from ...report.blocks import Figure, Table
+from ...report.blocks import Figure, Table, columns_of
 from ...report.figures import bars, lines
 from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
+from ..shared import Gain, Gathering, gain_rows, gain_table, precomputed
 from .methods import TextClusters, cluster_texts, user_and_text
 
 

@@ -206,7 +206,9 @@ def _joined(
     # a file system may store times in whole seconds
     is_late = np.array([one.changed_at for one in of_jobs]) > submitted + 1.0
     notes = []
-    if changed == "auto" and is_late.any() and _is_copy(trace, visits):
+    ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
+    read_at = [one.changed_at for one in visits.values() if one.status == READ]
+    if changed == "auto" and is_late.any() and min(read_at, default=-math.inf) > float(ends.max()):
         notes.append(
             "every input was written after the last job of the log ended: this is a copy that lost its file times, "
             "so they are ignored (--changed drop to leave such jobs out)"
@@ -242,13 +244,6 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
     if name in TEXT_FEATURES or isinstance(default, str) or any(isinstance(cell, str) for cell in cells):
         return Nominal.encode(cells)
     return np.array([math.nan if cell is None else cell for cell in cells], dtype=float)
-
-
-def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
-    """Return whether the input files of all jobs were changed after the end of the log's last job."""
-    ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
-    times = [one.changed_at for one in visits.values() if one.status == READ]
-    return bool(times) and min(times) > float(ends.max())
 
 
 def _jobs(trace: Trace) -> Iterator[tuple[str, float]]:

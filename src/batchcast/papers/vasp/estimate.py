@@ -132,10 +132,13 @@ def estimate(
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
             near = nearest_runs(learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
-            estimates[directory] = replace(
-                estimates[directory], run_s=forecast.point, bound_s=bound, limit_s=limit, basis=said.basis[k],
-                is_fallback=is_fallback, nearest=near,
-            )  # fmt: skip
+            answer: dict[str, Any] = {
+                "run_s": forecast.point,
+                "bound_s": bound,
+                "limit_s": limit,
+                "basis": said.basis[k],
+            }
+            estimates[directory] = replace(estimates[directory], **answer, is_fallback=is_fallback, nearest=near)
     return [estimates[str(directory)] for directory in directories]
 
 
@@ -147,10 +150,8 @@ def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], 
 
     INCAR tags that are columns of the history are also read.
     """
-    folder = Folder(directory)
-    found = readers()
-    is_there = os.path.isdir(directory)
-    code = next((name for name, one in found.items() if is_there and one.is_here(folder)), VASP)
+    folder, found = Folder(directory), readers() if os.path.isdir(directory) else {}
+    code = next((name for name, one in found.items() if one.is_here(folder)), VASP)
     if code != VASP:
         return code, found[code].read(folder), ()
     of_tags = [name for name in history.names if name.startswith(TAG_PREFIX)]

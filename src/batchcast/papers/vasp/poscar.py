@@ -139,13 +139,11 @@ def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...], tuple[i
     if not words[0].isdigit():
         at, names = 6, tuple(re.split("[/_]", word)[0] for word in takewhile(lambda word: word[0].isalpha(), words))
     counts = tuple(map(int, takewhile(str.isdigit, line_at(lines, at, path, "numbers of ions").split())))
-    what, accepted = "", ""
+    where: dict[str, Any] = {"line": at + 1, "value": lines[at]}
     if sum(counts) == 0:
-        what, accepted = "numbers of ions per species expected", "whole numbers: 4 8"
-    elif names and len(names) != len(counts):
-        what = f"{len(names)} species names but {len(counts)} numbers of ions"
-    if what:
-        raise input_error(path, what, line=at + 1, value=lines[at], accepted=accepted)
+        raise input_error(path, "numbers of ions per species expected", **where, accepted="whole numbers: 4 8")
+    if names and len(names) != len(counts):
+        raise input_error(path, f"{len(names)} species names but {len(counts)} numbers of ions", **where)
     return at + 1, names, counts
 
 
