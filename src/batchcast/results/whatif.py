@@ -216,7 +216,11 @@ class Variants:
             if kind not in ("forecast", "requested", "actual"):
                 raise UsageError(f"limits={kind}: unknown (accepted: forecast, forecast:PREDICTOR, requested, actual)")
             if "memory" in changes:
-                memory[text] = _memory(changes["memory"])
+                rule, _, risk = changes["memory"].partition(":")
+                if rule not in ("forecast", "least_waste"):
+                    accepted = "forecast, forecast:RISK such as forecast:1%, least_waste"
+                    raise UsageError(f"memory={rule}: unknown (accepted: {accepted})")
+                memory[text] = ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
             machines[text] = (vary(machine, changes), spec or ("kernel" if kind == "forecast" else kind))
         return cls(machines, memory, orders)
 
@@ -273,14 +277,6 @@ def _order(text: str) -> Ordering | None:
         return None
     age = parse_duration(changes["age"]) if "age" in changes else math.nan
     return Ordering.of(changes["order"], changes.get("within", "queue"), age)
-
-
-def _memory(value: str) -> tuple[str, float]:
-    """Return the rule for memory requests that a variant names, and the rule's risk."""
-    rule, _, risk = value.partition(":")
-    if rule not in ("forecast", "least_waste"):
-        raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")
-    return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
 
 
 REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
@@ -555,8 +551,7 @@ def outage(
     """
     first = planned.start - LEAD_S
     near = (trace.submit_time >= first) & (trace.submit_time < planned.start + 2 * WEEK_S + planned.length)
-    last = float(trace.submit_time[-1]) if len(trace) else -np.inf
-    week = planned.starts()
+    last, week = float(trace.submit_time[-1]) if len(trace) else -np.inf, planned.starts()
     starts = [planned.start, *(start for start in week[1:] if start + planned.length + TAIL_S <= last)]
     if not near.any() or planned.start > last:
         ends, there = trace.info.unix_start + trace.submit_time[[0, -1]], zone(trace.info.timezone)
@@ -564,7 +559,7 @@ def outage(
         what = f"the outage is not within the log, whose jobs were submitted from {begin} to {end}"
         raise NoAnswer(what, hint="a start within the log")
     part = trace if near.all() else trace.take(near, replace(trace.info))
-    machines = [machine, *(planned.on(machine, start) for start in starts)]
+    machines = (machine, *(planned.on(machine, start) for start in starts))
     simulate = [partial(simulate_on, each, part, procs=procs) for each in machines]
     now, *held = in_processes(simulate, workers, tick)
     rows = _rows(part, now, held, starts, procs)
