@@ -260,18 +260,17 @@ class RangedMethod(BatchMethod):
         The range is doubled at most `widen` times. The last four genes of a genome are N, K, alpha and beta. `fitness`
         takes the genes and returns the function that scores genomes of these genes.
         """
-        search = self.evolved(genes, fitness(genes), *more, start=start)
-        spent = search.evaluations
-        for step in range(self.widen):
+        spent = 0
+        for step in range(self.widen + 1):
+            search = self.evolved(genes, fitness(genes), *more, *((step,) if step else ()), start=start)
+            spent += search.evaluations
             wider = tuple(
                 gene._replace(high=2 * gene.high) if place >= len(genes) - len(RANGES) and value >= gene.high else gene
                 for place, (gene, value) in enumerate(zip(genes, search.best.tolist()))
             )
             if wider == genes:
                 break
-            genes = wider
-            search = self.evolved(genes, fitness(genes), *more, step + 1, start=search.population)
-            spent += search.evaluations
+            genes, start = wider, search.population
         return search._replace(evaluations=spent)
 
 

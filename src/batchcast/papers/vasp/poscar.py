@@ -205,12 +205,6 @@ def scan_potcar(
         jump = known.get(key, 0)
         if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
             window.jump(position + jump)
-    _check_end(descriptor, path, potentials)
-    return tuple(potentials)
-
-
-def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
-    """Check that the file is not empty and has potentials, and that the last potential is complete."""
     size = os.fstat(descriptor).st_size
     if size == 0:
         raise input_error(path, "is empty", accepted="potentials one after the other")
@@ -218,6 +212,7 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
         raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
     if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
         raise truncated(path, None, f"inside potential {len(potentials)} ({potentials[-1].titel})")
+    return tuple(potentials)
 
 
 class _Window:
