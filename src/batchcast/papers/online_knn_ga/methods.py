@@ -49,6 +49,8 @@ USER = 0b0001
 INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
 """Columns that replace a template's column if the log does not have that column."""
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
+Scoring = Callable[[tuple[Gene, ...]], Callable[[np.ndarray], tuple[float, float, float]]]
+"""Takes genes, and returns the function that gives the fitness, MAE and PU of a genome of these genes."""
 
 
 class Parameters(NamedTuple):
@@ -236,33 +238,21 @@ class RangedMethod(BatchMethod):
         point = planned(mean, std, limit, chosen.alpha, chosen.beta)
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
-    def note_best(
-        self, now: float, search: Evolved, jobs: int, mae: float, pu: float, names: Sequence[str] = (), **first: str
-    ) -> None:
-        """Record the best parameters of a search over `jobs` training jobs; `names` are the attributes with weights."""
-        best = Parameters.of(search.best)
-        weights = {f"weight_{name}": weight for name, weight in zip(names, best.weights)}
-        numbers = {"n": best.n, "k": best.k, "alpha": best.alpha, "beta": best.beta, "fitness": search.fitness}
-        scores = {"training_jobs": jobs, "training_mae_s": mae, "training_underestimate_rate": pu}
-        first["template"] = self.words_of(best.template)
-        self.note(now, search.evaluations, **first, **weights, **numbers, **scores)
+    def searched(
+        self, now: float, genes: tuple[Gene, ...], scoring: Scoring, jobs: int, *more: int,
+        start: np.ndarray | None = None, names: Sequence[str] = (), **first: str,
+    ) -> Evolved:  # fmt: skip
+        """Run the genetic search over `jobs` training jobs, and record the best parameters; `names` are the attributes
+        with weights.
 
-    def widened(
-        self,
-        genes: tuple[Gene, ...],
-        fitness: Callable[[tuple[Gene, ...]], Callable[[np.ndarray], float]],
-        *more: int,
-        start: np.ndarray | None = None,
-    ) -> Evolved:
-        """Run the genetic search; while a gene of the best genome is at the upper end of its range, double the range
-        and search again.
-
-        The range is doubled at most `widen` times. The last four genes of a genome are N, K, alpha and beta. `fitness`
-        takes the genes and returns the function that scores genomes of these genes.
+        While a gene of the best genome is at the upper end of its range, the range is doubled, at most `widen` times,
+        and the search is repeated. The last four genes of a genome are N, K, alpha and beta.
         """
         spent = 0
         for step in range(self.widen + 1):
-            search = self.evolved(genes, fitness(genes), *more, *((step,) if step else ()), start=start)
+            score_of = scoring(genes)
+            seeds = (*more, step) if step else more
+            search = self.evolved(genes, lambda genome, of=score_of: of(genome)[0], *seeds, start=start)  # type: ignore[misc]
             spent += search.evaluations
             wider = tuple(
                 gene._replace(high=2 * gene.high) if place >= len(genes) - len(RANGES) and value >= gene.high else gene
@@ -271,7 +261,13 @@ class RangedMethod(BatchMethod):
             if wider == genes:
                 break
             genes, start = wider, search.population
-        return search._replace(evaluations=spent)
+        _, mae, pu = score_of(search.best)
+        best = Parameters.of(search.best)
+        weights = {f"weight_{name}": weight for name, weight in zip(names, best.weights)}
+        numbers = {"n": best.n, "k": best.k, "alpha": best.alpha, "beta": best.beta, "fitness": search.fitness}
+        scores = {"training_jobs": jobs, "training_mae_s": mae, "training_underestimate_rate": pu}
+        self.note(now, spent, **first, template=self.words_of(best.template), **weights, **numbers, **scores)
+        return search
 
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
@@ -390,24 +386,21 @@ class KnnGa(RangedMethod):
         self.low, self.span = scaling(self.history())
         if not self.generations:
             return
-        trial = self.trial(self.most_k)
-        if not len(trial.jobs["run"]):
+        first = self.trial(self.most_k)
+        if not (jobs := len(first.jobs["run"])):
             return
 
-        def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
+        def scoring(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], tuple[float, float, float]]:
             """Return a function that scores genomes of the given genes, on sorted neighbours up to the genes' largest
             K."""
-            nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
-            trial = tried = trial if most == self.most_k else self.trial(most)
-            return lambda genome: tried.score(Parameters.of(genome), self.pu_weight)[0]
+            trial = first if most == self.most_k else self.trial(most)
+            return lambda genome: trial.score(Parameters.of(genome), self.pu_weight)
 
         genes = (*(Gene("bit") for _ in NOMINALS), *self.ranges())
-        search = self.widened(genes, fitness, start=self.last_population if self.warm_start else None)
+        search = self.searched(now, genes, scoring, jobs, start=self.last_population if self.warm_start else None)
         self.last_population = search.population
-        self.parameters = chosen = Parameters.of(search.best)
-        _, mae, pu = trial.score(chosen, self.pu_weight)
-        self.note_best(now, search, len(trial.jobs["done"]), mae, pu)
+        self.parameters = Parameters.of(search.best)
 
     def trial(self, most: int) -> Trial:
         """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
@@ -697,9 +690,7 @@ class MinhWolters(RangedMethod):
 
         bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
         genes = (*bits, *weights, *self.ranges())
-        search = self.widened(genes, lambda _: lambda genome: tried(genome)[0], len(side))
-        _, mae, pu = tried(search.best)
-        self.note_best(now, search, len(rows), mae, pu, ATTRIBUTES, side=side)
+        search = self.searched(now, genes, lambda _: tried, len(rows), len(side), names=ATTRIBUTES, side=side)
         return Parameters.of(search.best)
 
     def _null(self) -> np.ndarray:
