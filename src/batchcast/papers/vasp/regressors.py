@@ -182,7 +182,7 @@ class MixedBayes:
 
     def predict(self, row: np.ndarray) -> np.ndarray:
         """Return P(class | row), (classes,), for one row of continuous features, by a model without discrete ones."""
-        return self.probabilities(np.zeros((1, 0), dtype=int), row[None, :])[0]
+        return np.asarray(self.probabilities(np.zeros((1, 0), dtype=int), row[None, :])[0])
 
     def probabilities(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return P(class | row), (rows, classes), with rows that sum to 1."""

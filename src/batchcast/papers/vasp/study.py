@@ -236,7 +236,9 @@ def study(
     done = 0
     for split in splits:
         points_of: dict[str, np.ndarray] = {}
+        rngs = [np.random.default_rng([seed, SPLITS.index(split), number]) for number in range(resamples)]
         plain = _split(runs, split, np.random.default_rng([seed, SPLITS.index(split), 0]))
+        drawn = [resampled(_split(runs, split, rng), rng) for rng in rngs] if resamples > 1 else [plain]
         for spec in methods:
             if parse_spec(spec)[0] not in registered:
                 results.append({"predictor": spec, "split": split, "note": NOT_INSTALLED})
@@ -244,9 +246,7 @@ def study(
             figures = []
             if resamples > 1:
                 points_of[spec] = predict_split(runs.trace, plain, spec, seed)[0]
-            for number in range(resamples):
-                rng = np.random.default_rng([seed, SPLITS.index(split), number])
-                rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
+            for rows in drawn:
                 points, more = predict_split(runs.trace, rows, spec, seed)
                 points_of.setdefault(spec, points)
                 figures.append(figures_of(points, runs.trace.run_time[rows.test]) | more)
