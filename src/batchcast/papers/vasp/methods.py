@@ -300,8 +300,8 @@ class Regression(FeatureMethod):
 
     def fit_rows(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit to all rows; continue the last fit (warm start) only if the last encoder covers the rows."""
-        before: Regressor | None = self.regressor if self.encode(rows) else None
-        self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
+        before = self.regressor if self.encode(rows) else None
+        self.regressor: Regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
 
     def predict_row(self, row: Row) -> float:
         """Return the predicted log10 seconds of a row."""
@@ -381,10 +381,12 @@ class Irpa(FeatureMethod):
 
     def fit_rows(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit the sub-models and the classifier, from rows in order of submission."""
-        before: dict[Kind, Regressor] = {r.kind: r for r in self.below} if self.encode(rows) else {}
+        before = {r.kind: r for r in self.below} if self.encode(rows) else {}
         x, seed = self.encoder.one_hot(rows), self.seed
         cut = int(FIRST * len(rows))
-        self.below = [fit_regressor(k, x[:cut], log_run[:cut], seed, before.get(k)) for k in SUB_MODELS]
+        self.below: list[Regressor] = [
+            fit_regressor(k, x[:cut], log_run[:cut], seed, before.get(k)) for k in SUB_MODELS
+        ]
         values = np.column_stack([r.predict(x[cut:]) for r in self.below])
         truth = log_run[cut:, None]
         error = np.abs(values - truth) if self.mean == "log10" else np.abs(10**values - 10**truth)
