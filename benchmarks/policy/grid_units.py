@@ -19,8 +19,7 @@ from batchcast.papers.grid.clock import MappingRule as Shape
 from batchcast.papers.grid.model import Setting, Units
 from batchcast.papers.grid.paper_study import PRINTED, RATES, Rows, by_rate, ratio_of
 from batchcast.papers.grid.study import SHORT, Study, run_study
-from batchcast.papers.shared import columns_of
-from batchcast.report.blocks import Table, TableColumn
+from batchcast.report.blocks import Table, TableColumn, columns_of
 from batchcast.report.terminal import show
 
 SWEEP_SEEDS = 100

@@ -14,8 +14,7 @@ import numpy as np
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp import read_features
-from batchcast.papers.vasp.collect import POTENTIALS_MET
+from batchcast.papers.vasp.collect import POTENTIALS_MET, read_features
 from batchcast.papers.vasp.poscar import BLOCK, parse_poscar, scan_potcar
 from batchcast.predict.registry import make
 

@@ -317,14 +317,14 @@ def outage_waits(trace: Trace, procs: str = "req") -> tuple[np.ndarray, int]:
     return columns.jobs["lesson"][: len(trace)] == SPOILED, int(columns.record["outages"][0])
 
 
-def with_settings(spec: str, **settings: Any) -> str:
+def with_settings(spec: str, kind: str = "wait", /, **settings: Any) -> str:
     """Return the method's spec, completed with each given setting that the method accepts and the spec does not set.
 
     >>> with_settings("recent_wait:k=9", cancelled="skip", threshold=60.0)
     'recent_wait:k=9,cancelled=skip'
     """
     name, given = parse_spec(spec)
-    added = [f"{key}={value}" for key, value in settings.items() if key not in given and takes("wait", name, key)]
+    added = [f"{key}={value}" for key, value in settings.items() if key not in given and takes(kind, name, key)]
     return spec + (":" if added and not given else "," if added else "") + ",".join(added)
 
 

@@ -26,7 +26,7 @@ from ..errors import BatchcastError, InputError
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.adapters import OfJob
 from ..predict.protocol import Prediction
-from ..report.blocks import Section, Table, TableColumn, page
+from ..report.blocks import Section, Table, columns_of, page
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import folder, whole_file
 from ..units import counted
@@ -278,16 +278,6 @@ def _words(low: float, high: float) -> str:
     if low <= 0.0 <= high:
         return INSIDE
     return OUTSIDE if low > 0.0 else OTHER
-
-
-def columns_of(*words: str) -> list[TableColumn]:
-    """Return columns of a table from texts `key|title|kind|meaning`; the default title is the key.
-
-    >>> columns_of("log", "mae_s|MAE, s|number")[1].title
-    'MAE, s'
-    """
-    parts: list[list[Any]] = [word.split("|") for word in words]
-    return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]
 
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:

@@ -179,15 +179,14 @@ def evaluate_waits(
     scored = scored_rows(trace, cancelled=cancelled) & jobs_mask("mask", mask, trace)
     head = trace.take(np.arange(last_needed(scored)))
     rows = scored[: len(head)]
-    options = {"cancelled": cancelled, "on": RecordedClock(procs=procs)}
-    runs = [run for _, run in compare(trace, predictor, scored, [quick_s], **options)]
-    keys = wait_differences(
-        trace, {run.predictor: run.forecasts.points for run in runs}, scored,
-        reference_of([run.predictor for run in runs], against, WAIT),
-        crps={run.predictor: crps(run, head) for run in runs}, procs=procs, seed=seed,
-    )  # fmt: skip
-    found = [{**wait_figures(run, head, rows, quick_s), **keys[run.predictor]} for run in runs]
-    return Waits(found, runs, np.where(rows, recorded_wait(head), np.nan))
+    made = compare(trace, predictor, scored, [quick_s], cancelled=cancelled, on=RecordedClock(procs=procs))
+    runs = {run.predictor: run for _, run in made}
+    points = {name: run.forecasts.points for name, run in runs.items()}
+    scores = {name: crps(run, head) for name, run in runs.items()}
+    reference = reference_of(list(runs), against, WAIT)
+    keys = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
+    found = [{**wait_figures(run, head, rows, quick_s), **keys[name]} for name, run in runs.items()]
+    return Waits(found, list(runs.values()), np.where(rows, recorded_wait(head), np.nan))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

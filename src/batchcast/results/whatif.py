@@ -61,30 +61,26 @@ def by_group(
     rows: list[dict[str, Any]] = []
     for kind, labels in _labels(trace, procs).items():
         groups: list[dict[str, Any]] = []
-        for label in np.unique(labels[both]):
-            here = both & (labels == label)
-            if label != "" and here.sum() >= LEAST:
-                a, b = float(before[here].mean()), float(after[here].mean())
-                row = {"by": kind, "group": str(label), "jobs": int(here.sum())}
+        for label, jobs in zip(*np.unique(labels[both], return_counts=True)):
+            if label != "" and jobs >= LEAST:
+                a, b = (float(waits[both & (labels == label)].mean()) for waits in (before, after))
+                row = {"by": kind, "group": str(label), "jobs": int(jobs)}
                 groups.append({**row, "now_s": a, "then_s": b, "change_s": b - a})
         groups.sort(key=lambda row: row["change_s"])
-        groups = groups if len(groups) <= 2 * MOST else [*groups[:MOST], *groups[-MOST:]]
+        groups = [*groups[:MOST], *groups[MOST:][-MOST:]]
         if bursts is not None:
             for row in groups:
-                here = both & (labels == row["group"])
-                row |= _interval(after[here], before[here], bursts[here], seed)
+                here, rng = both & (labels == row["group"]), np.random.default_rng(seed)
+                pair = paired_differences(after[None, here], before[here], bursts[here], rng)[0]
+                # without the largest burst of the difference: it belongs to one user, but other users see these rows
+                stated = Difference(pair.difference, pair.low, pair.high, pair.word())
+                row |= {"differences": {"wait_s": stated}, "bursts": pair.groups}
         rows += groups
     return rows
 
 
-def _interval(after: np.ndarray, before: np.ndarray, group: np.ndarray, seed: int) -> dict[str, Any]:
-    pair = paired_differences(after[None], before, group, np.random.default_rng(seed))[0]
-    # without the largest burst of the difference, which belongs to one user, because other users also see these rows
-    stated = Difference(pair.difference, pair.low, pair.high, pair.word())
-    return {"differences": {"wait_s": stated}, "bursts": pair.groups}
-
-
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
+    """Return the label of each job by kind of group, for the kinds that have several labels; unknown is empty."""
     # the code -1 of unknown users is the index of the last name, which is empty
     labels = {name: np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes] for name in BY}
     sizes = size_class(trace.procs(procs))
@@ -213,15 +209,18 @@ class Variants:
     def of(cls, machine: Machine, texts: Sequence[str]) -> Variants:
         """Parse the texts of the variants; UsageError for an unknown key."""
         orders = {name: order for name in texts if (order := _order(name)) is not None}
-        memory: dict[str, tuple[str, float]] = {}
-        machines = {NOW: (machine, "requested")}
+        memory, machines = {}, {NOW: (machine, "requested")}
         for text in texts:
             changes: Mapping[str, str] = parse_changes(text)
             kind, _, spec = changes.get("limits", "requested").partition(":")
             if kind not in ("forecast", "requested", "actual"):
                 raise UsageError(f"limits={kind}: unknown (accepted: forecast, forecast:PREDICTOR, requested, actual)")
             if "memory" in changes:
-                memory[text] = _memory(changes["memory"])
+                rule, _, risk = changes["memory"].partition(":")
+                if rule not in ("forecast", "least_waste"):
+                    accepted = "forecast, forecast:RISK such as forecast:1%, least_waste"
+                    raise UsageError(f"memory={rule}: unknown (accepted: {accepted})")
+                memory[text] = ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
             machines[text] = (vary(machine, changes), spec or ("kernel" if kind == "forecast" else kind))
         return cls(machines, memory, orders)
 
@@ -263,11 +262,8 @@ class Variants:
             for name in list(schedules)[1:]
             for row in by_group(trace, schedules[NOW], schedules[name], mask, procs)
         ]
-        now = self.machines[NOW][0]
-        checked = judge_validity(
-            trace, schedules[NOW], mask, procs=procs, modelled=MODELLED_ON_NODES,
-            policy=MADE_FROM_LOG.get(now.name, "slurm"),
-        )  # fmt: skip
+        policy = MADE_FROM_LOG.get(self.machines[NOW][0].name, "slurm")
+        checked = judge_validity(trace, schedules[NOW], mask, procs=procs, modelled=MODELLED_ON_NODES, policy=policy)
         notes = [*schedules[NOW].remarks, *(memory_note(k, plan, schedules[k].rows) for k, plan in placed.items())]
         return WhatIf(rows, groups, schedules, checked, notes)
 
@@ -275,20 +271,12 @@ class Variants:
 def _order(text: str) -> Ordering | None:
     """Return the queue order that a variant names."""
     changes = parse_changes(text)
+    if "order" not in changes and changes.keys() & {"within", "age"}:
+        raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
     if "order" not in changes:
-        if "within" in changes or "age" in changes:
-            raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
         return None
     age = parse_duration(changes["age"]) if "age" in changes else math.nan
     return Ordering.of(changes["order"], changes.get("within", "queue"), age)
-
-
-def _memory(value: str) -> tuple[str, float]:
-    """Return the rule for memory requests that a variant names, and the rule's risk."""
-    rule, _, risk = value.partition(":")
-    if rule not in ("forecast", "least_waste"):
-        raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")
-    return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
 
 
 REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
@@ -563,16 +551,15 @@ def outage(
     """
     first = planned.start - LEAD_S
     near = (trace.submit_time >= first) & (trace.submit_time < planned.start + 2 * WEEK_S + planned.length)
-    last = float(trace.submit_time[-1]) if len(trace) else -np.inf
-    week = planned.starts()
+    last, week = float(trace.submit_time[-1]) if len(trace) else -np.inf, planned.starts()
     starts = [planned.start, *(start for start in week[1:] if start + planned.length + TAIL_S <= last)]
     if not near.any() or planned.start > last:
-        begin, end = (format_date(trace.info.unix_start + t, zone(trace.info.timezone))
-                      for t in (trace.submit_time[0], trace.submit_time[-1]))  # fmt: skip
-        raise NoAnswer(f"the outage is not within the log, whose jobs were submitted from {begin} to {end}",
-                       hint="a start within the log")  # fmt: skip
+        ends, there = trace.info.unix_start + trace.submit_time[[0, -1]], zone(trace.info.timezone)
+        begin, end = (format_date(float(t), there) for t in ends)
+        what = f"the outage is not within the log, whose jobs were submitted from {begin} to {end}"
+        raise NoAnswer(what, hint="a start within the log")
     part = trace if near.all() else trace.take(near, replace(trace.info))
-    machines = [machine, *(planned.on(machine, start) for start in starts)]
+    machines = (machine, *(planned.on(machine, start) for start in starts))
     simulate = [partial(simulate_on, each, part, procs=procs) for each in machines]
     now, *held = in_processes(simulate, workers, tick)
     rows = _rows(part, now, held, starts, procs)

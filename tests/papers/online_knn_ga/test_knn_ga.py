@@ -13,8 +13,8 @@ from batchcast.events.event import End, Submit
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.online_knn_ga.genetic import NOMINALS, NUMBERS, Parameters
-from batchcast.papers.online_knn_ga.methods import KnnGa
+from batchcast.papers.online_knn_ga.genetic import Gene, minimise
+from batchcast.papers.online_knn_ga.methods import NOMINALS, NUMBERS, KnnGa, Parameters
 from batchcast.table import Trace
 
 H, T1, T2 = 8, 6, 4
@@ -96,7 +96,7 @@ def test_every_prediction_and_every_fitness_equals_the_naive_twin(trace, protoco
             seen = batch
             training = [r for r in requests[oldest + H : oldest + H + T1] if "run" in r]
             trial = method.trial(50)
-            assert len(trial.actual) == len(training)
+            assert len(trial.jobs["run"]) == len(training)
             for genome in (
                 Parameters(5, 3, 1, 0.5, 0.7),
                 Parameters(0, 5, 3, 1.5, 1.2),
@@ -160,7 +160,7 @@ def test_the_genetic_search_finds_the_enumerated_optimum_on_a_small_log():
     method = KnnGa(h=60, t1=80, t2=200, population=3, generations=1)
     replay(small_log(150), {"it": method})
     trial = method.trial(50)
-    assert len(trial.actual) > 50
+    assert len(trial.jobs["run"]) > 50
 
     def fitness(genome):
         template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
@@ -245,13 +245,15 @@ def test_a_range_widens_while_the_best_genome_lies_at_its_end():
     rounds = []
 
     def fitness(genes):
-        rounds.append([gene.high for gene in genes])
-        return lambda genome: abs(genome[1] - 170.0) + abs(genome[0] - 1000.0) / 1e6
+        rounds.append([gene.high for gene in genes[4:]])
+        return lambda genome: (abs(genome[5] - 170.0) + abs(genome[4] - 1000.0) / 1e6, 0.0, 0.0)
 
     found = {}
     for widen in (0, 1, 5):
         method = KnnGa(widen=widen, population=40, generations=60)
-        found[widen] = method.widened(method.ranges(), fitness).best[1]
+        method.batch = 0
+        genes = (*[Gene("bit")] * 4, *method.ranges())
+        found[widen] = method.searched(0.0, genes, fitness, 1).best[5]
     assert found[0] == 50.0
     assert 90.0 < found[1] <= 100.0
     assert abs(found[5] - 170.0) < 10.0
@@ -270,8 +272,6 @@ def test_wider_searches_are_tried_on_orders_that_reach_far_enough():
 
 
 def test_a_search_ends_early_with_patience():
-    from batchcast.papers.online_knn_ga.genetic import Gene, minimise
-
     found = [minimise([Gene("int", 0, 3)], lambda g: float(g[0]), np.random.default_rng(0), generations=100,
                       patience=patience) for patience in (0, 2)]  # fmt: skip
     assert found[0].best.tolist() == found[1].best.tolist() == [0.0]

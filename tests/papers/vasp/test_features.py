@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.papers.vasp import read_features
+from batchcast.papers.vasp.collect import read_features
 from batchcast.papers.vasp.features import default_nbands
 
 

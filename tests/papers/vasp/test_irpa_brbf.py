@@ -128,10 +128,10 @@ def test_irpa_weighs_its_sub_models():
     method.fit_rows(rows[:200], np.log10(run[:200]))
     x = method.encoder.one_hot(rows[200:201])[0]
     values = np.array([regressor.predict_row(x) for regressor in method.below])
-    weights = method._weights(values)
+    weights = method.classifier.predict(values)
     assert weights.sum() == pytest.approx(1.0)
     assert (weights >= 0).all()
-    assert method.predict_row(rows[200]) == pytest.approx(weights @ values)
+    assert method.predict_row(rows[200]) == pytest.approx(weights @ values[method.classes])
 
 
 def test_irpa_survives_one_sub_model_always_nearest():

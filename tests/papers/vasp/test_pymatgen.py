@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.papers.vasp import read_features
+from batchcast.papers.vasp.collect import read_features
 from batchcast.papers.vasp.incar import parse_incar, parse_kpoints
 from batchcast.papers.vasp.poscar import parse_poscar
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...report import Block, Figure, Section, Table, page
+from ...report.blocks import columns_of
 from ...report.figures import lines, plain_numbers
 from ...units import span
-from ..shared import columns_of
 from .clock import REASONS, Run
 from .study import MEASURES, SHORT, load_and_unfinished, with_widths
 

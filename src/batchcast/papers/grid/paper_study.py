@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...document import plain
-from ...report.blocks import Block, Callout, Section, Table, TableColumn, page
+from ...report.blocks import Block, Callout, Section, Table, TableColumn, columns_of, page
 from ...report.figures import lines
-from ..shared import columns_of
 from .clock import REASONS, TOO_TIGHT
 from .model import Setting
 from .study import MEASURES, SHORT, Study, half_width, with_width, with_widths

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the methods of this paper share: a genetic algorithm, the jobs and windows on which the methods are trained, and
-their base classes.
+"""What the methods of this paper share: a genetic algorithm, its fitness, and the jobs and windows on which the methods
+are trained.
 
 The genetic algorithm minimises over bits, whole numbers and reals. Jobs are stored as arrays, and windows move over the
-jobs in log order (Xu et al. 2018, section 2.3). The class `Trial`, the training set of the fitness, can compute the
-prediction that each job would have got at its submission.
+jobs in log order (Xu et al. 2018, section 2.3).
 """
 
 from __future__ import annotations
@@ -13,17 +12,16 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
 from ...events.event import End, Event, Submit, Withdraw
-from ...events.state import SystemState
 from ...job import JobRequest
-from ...predict.fallback import LEVELS, LargestLimit
+from ...predict.fallback import LargestLimit
 from ...predict.gate import field_value, finite_or_nan
-from .nearest import Orders, mean_of_last, neighbour_orders, normalised, planned
+from .nearest import mean_of_last, planned
 
 
 class Gene(NamedTuple):
@@ -229,11 +227,8 @@ class Batches:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The numbers of submissions after which the young batches (before h + t1 submissions) begin."""
-        sizes, size = [], self.first
-        while 0 < size < self.h + self.t1:
-            sizes.append(size)
-            size *= 2
-        return tuple(sizes)
+        doublings = ((self.h + self.t1 - 1) // self.first).bit_length() if self.first else 0
+        return tuple(self.first << doubling for doubling in range(doublings))
 
     @property
     def none(self) -> int:
@@ -316,9 +311,7 @@ class Store:
         self.requests = Rows(
             **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
         )
-        self.finished = Rows(
-            **shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64), total=(0, np.float64)
-        )
+        self.finished = Rows(**shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64))
         self.completions = 0
         self.oldest = 0
         self.limits = LargestLimit()
@@ -332,8 +325,8 @@ class Store:
 
     def code(self, job: JobRequest) -> np.ndarray:
         """Return the job's nominal codes (int32); an unknown value gets -1, which equals no finished job's code."""
-        codes = [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)]
-        return np.array(codes, dtype=np.int32)
+        names = zip(self.nominals, self.codes)
+        return np.array([known.get(self.name_value(job, name), -1) for name, known in names], dtype=np.int32)
 
     def name_value(self, job: JobRequest, name: str) -> Any:
         """Return the job's value in a column, or in the column that replaces it; None if both are unknown."""
@@ -355,21 +348,26 @@ class Store:
     def observe(self, event: Event) -> None:
         """Store a request and, when it ends, its run time; other events are ignored."""
         if isinstance(event, Submit):
-            self._submit(event.job)
+            job = event.job
+            limit, fallback = finite_or_nan(job.req_time), self.limits.of(job.req_time)
+            self.note_names(job)
+            self.open[job.row] = self.submitted
+            value = self.value(job)
+            self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
+            self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
+            self.limits.note(job.req_time)
         elif isinstance(event, End):
-            self._end(event.job, event.run_time)
+            job, number = event.job, self.open.pop(event.job.row, None)
+            if number is None:
+                number = self.submitted
+                self.note_names(job)
+            elif number >= self.requests.dropped:
+                self.requests.columns["run"][number - self.requests.dropped] = event.run_time
+            if number >= self.oldest:
+                self.finished.append(self.code(job), self.value(job), number, self.completions, event.run_time)
+            self.completions += 1
         elif isinstance(event, Withdraw):
             self.open.pop(event.job.row, None)
-
-    def _submit(self, job: JobRequest) -> None:
-        """Store a request."""
-        limit, fallback = finite_or_nan(job.req_time), self.limits.of(job.req_time)
-        self.note_names(job)
-        self.open[job.row] = self.submitted
-        value = self.value(job)
-        self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
-        self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
-        self.limits.note(job.req_time)
 
     def note_names(self, job: JobRequest) -> None:
         """Give a code to each of the job's names, and record which column each name comes from."""
@@ -381,25 +379,11 @@ class Store:
             elif value is not None:
                 self.met[name] = name
 
-    def _end(self, job: JobRequest, run: float) -> None:
-        """Store the run time of a job that ended."""
-        number = self.open.pop(job.row, None)
-        if number is None:
-            number = self.submitted
-            self.note_names(job)
-        elif number >= self.requests.dropped:
-            self.requests.columns["run"][number - self.requests.dropped] = run
-        if number >= self.oldest:
-            before = self.finished["total"][-1] if self.finished.length else 0.0
-            self.finished.append(self.code(job), self.value(job), number, self.completions, run, before + run)
-        self.completions += 1
-
     def forget(self, oldest: int) -> None:
-        """Drop submissions before number `oldest`, and compute the running totals again."""
+        """Drop submissions before number `oldest`."""
         self.oldest = oldest
         self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
         self.finished.keep(self.finished["number"] >= oldest)
-        self.finished["total"][:] = np.cumsum(self.finished["run"])
 
     def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
         """Return minimum and range of the numbers of all requests so far; range 0 if a number is constant."""
@@ -410,232 +394,3 @@ class Store:
         """Return the requests numbered first to last - 1 as columns (views)."""
         begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
         return {name: self.requests[name][begin:end] for name in self.requests.columns}
-
-
-NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
-NUMBERS = ("procs", "req_time", "req_mem_kib")
-USER = 0b0001
-INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
-"""Columns that replace a template's column if the log does not have that column."""
-RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
-
-
-class Parameters(NamedTuple):
-    """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta, and
-    weights of attributes if the method has weights."""
-
-    template: int
-    n: int
-    k: int
-    alpha: float
-    beta: float
-    weights: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, genome: np.ndarray) -> Parameters:
-        """Convert a genome (x1..x4, weights, N, K, alpha, beta) to parameters; x1..x4 are the bits of the template."""
-        *weights, n, k, alpha, beta = genome[4:].tolist()
-        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
-        return cls(template, int(n), int(k), alpha, beta, tuple(weights))
-
-
-def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
-    """Return the names of a template's fields.
-
-    >>> fields_of(0b0101)
-    ('user_id', 'queue_id')
-    """
-    return tuple(name for field, name in enumerate(names) if (template >> field) & 1)
-
-
-class Trial(NamedTuple):
-    """A prepared training set: sorted neighbours for each template, and the jobs that had finished at each job's
-    submission."""
-
-    orders: dict[int, Orders]
-    done: np.ndarray
-    run: np.ndarray
-    total: np.ndarray
-    limit: np.ndarray
-    fallback: np.ndarray
-    actual: np.ndarray
-
-    @classmethod
-    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
-        """Prepare the training set from the training jobs' columns, the stored finished jobs, the scaling and the
-        largest K."""
-        finished, done = store.finished, training["done"]
-        queries, values = (normalised(jobs["values"], low, span) for jobs in (training, finished))
-        orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), range(16), most)
-        run, total = finished["run"].copy(), finished["total"].copy()
-        return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
-
-    def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
-        """Return fitness, MAE and PU on the training set."""
-        own, user = self.orders[chosen.template], self.orders[USER]
-        mean, std = sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
-        return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
-
-
-@dataclass(eq=False, repr=False)
-class BatchMethod:
-    """Base class of methods whose parameters are found by a genetic search for each batch of jobs; it has the windows,
-    the store of jobs and the refits.
-
-    A subclass sets its columns and `least_generations`, and implements the search in the method `renew`.
-    """
-
-    h: int = 3000
-    t1: int = 1500
-    t2: int = 1000
-    population: int = 50
-    generations: int = 100
-    seed: int = field(default=0, kw_only=True)
-    first: int = field(default=200, kw_only=True)
-    patience: int = field(default=0, kw_only=True)
-
-    levels: ClassVar[tuple[float, ...]] = LEVELS
-    either: ClassVar[tuple[tuple[str, str], ...]] = tuple(INSTEAD.items())
-    nominals: ClassVar[tuple[str, ...]] = NOMINALS
-    numbers: ClassVar[tuple[str, ...]] = NUMBERS
-    least_generations: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        if self.generations < self.least_generations or self.population < 3:
-            raise ValueError(f"generations is at least {self.least_generations}, population at least 3")
-        if self.patience < 0:
-            raise ValueError("patience is at least 0")
-        self.batches = Batches(self.h, self.t1, self.t2, self.first)
-        self.refit_every_jobs = self.batches.cadence
-        self.store = Store(self.nominals, self.numbers, INSTEAD)
-        self.batch = self.batches.none
-        self.trained: list[dict[str, Any]] = []
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Store the request of a submitted job, and the run time of a job that ends."""
-        self.store.observe(event)
-
-    def refit(self, now: float) -> None:
-        """Search the parameters of the next batch, if a search is due."""
-        due = self.batches.due(self.store.submitted)
-        if due > self.batch:
-            self.batch = due
-            self.store.forget(self.batches.windows(due)[0])
-            self.renew(now)
-
-    def renew(self, now: float) -> None:
-        """Search the parameters for the present batch."""
-        raise NotImplementedError
-
-    def history(self) -> np.ndarray:
-        """Return the numbers (n, columns) of the requests in the batch's HistSet."""
-        return self.store.window(*self.batches.windows(self.batch)[:2])["values"]
-
-    def training(self) -> dict[str, np.ndarray]:
-        """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
-        window = self.store.window(*self.batches.windows(self.batch)[1:])
-        known = ~np.isnan(window["run"])
-        jobs = {name: column[known] for name, column in window.items()}
-        return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
-
-    @property
-    def trains_from(self) -> int:
-        """Number of submissions before the first search; 0 for a method that never searches."""
-        return (*self.batches.sizes, self.h + self.t1)[0] if self.generations else 0
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether a batch has begun, so that the batch's history (HistSet) can scale the numeric columns."""
-        return self.batch > self.batches.none
-
-    def noting(self, basis: str) -> str:
-        """Return the basis of a prediction, with a note if no search has found parameters yet."""
-        is_untrained = not self.trained and self.trains_from > 0
-        return f"{basis}; not trained before {self.trains_from:,} submissions" if is_untrained else basis
-
-    def evolved(
-        self,
-        genes: Sequence[Gene],
-        fitness: Callable[[np.ndarray], float],
-        *more: int,
-        start: np.ndarray | None = None,
-    ) -> Evolved:
-        """Run a search for this batch; the numbers `more` give this search other random numbers than other searches."""
-        place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # NumPy accepts no negative seed
-        rng = np.random.default_rng((self.seed, *place))
-        size = {"population": self.population, "generations": self.generations, "patience": self.patience}
-        return minimise(genes, fitness, rng, start=start, **size)
-
-    def words_of(self, template: int) -> str:
-        """Return the names of the log's columns that a template uses: `user_id+account`."""
-        return "+".join(map(self.store.column_of, fields_of(template))) or "(empty)"
-
-    def note(self, now: float, evaluations: int, **found: Any) -> None:
-        """Record the result and the cost of a search."""
-        first = {"now": now, "batch": self.batch, "first_job": self.batches.windows(self.batch)[2]}
-        self.trained.append({**first, **found, "evaluations": evaluations})
-
-
-@dataclass(eq=False, repr=False)
-class RangedMethod(BatchMethod):
-    """Base class of `knn_ga` and `minh_wolters`: the searched ranges of their parameters, and the widening of these
-    ranges."""
-
-    most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
-    most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
-    most_alpha: float = field(default=RANGES["alpha"][1], kw_only=True)
-    most_beta: float = field(default=RANGES["beta"][1], kw_only=True)
-    widen: int = field(default=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, (least, _) in RANGES.items():
-            if getattr(self, f"most_{name}") < least:
-                raise ValueError(f"most_{name} is at least {least:g}")
-        if self.widen < 0:
-            raise ValueError("widen is at least 0")
-
-    def ranges(self) -> tuple[Gene, ...]:
-        """Return the genes of N, K, alpha and beta."""
-        return tuple(
-            Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
-            for name, (least, _) in RANGES.items()
-        )
-
-    def note_best(
-        self, now: float, search: Evolved, jobs: int, mae: float, pu: float, names: Sequence[str] = (), **first: str
-    ) -> None:
-        """Record the best parameters of a search over `jobs` training jobs; `names` are the attributes with weights."""
-        best = Parameters.of(search.best)
-        weights = {f"weight_{name}": weight for name, weight in zip(names, best.weights)}
-        numbers = {"n": best.n, "k": best.k, "alpha": best.alpha, "beta": best.beta, "fitness": search.fitness}
-        scores = {"training_jobs": jobs, "training_mae_s": mae, "training_underestimate_rate": pu}
-        template = self.words_of(best.template)
-        self.note(now, search.evaluations, **first, template=template, **weights, **numbers, **scores)
-
-    def widened(
-        self,
-        genes: tuple[Gene, ...],
-        fitness: Callable[[tuple[Gene, ...]], Callable[[np.ndarray], float]],
-        *more: int,
-        start: np.ndarray | None = None,
-    ) -> Evolved:
-        """Run the genetic search; while a gene of the best genome is at the upper end of its range, double the range
-        and search again.
-
-        The range is doubled at most `widen` times. The last four genes of a genome are N, K, alpha and beta. `fitness`
-        takes the genes and returns the function that scores genomes of these genes.
-        """
-        search = self.evolved(genes, fitness(genes), *more, start=start)
-        spent = search.evaluations
-        for step in range(self.widen):
-            wider = tuple(
-                gene._replace(high=2 * gene.high) if place >= len(genes) - len(RANGES) and value >= gene.high else gene
-                for place, (gene, value) in enumerate(zip(genes, search.best.tolist()))
-            )
-            if wider == genes:
-                break
-            genes = wider
-            search = self.evolved(genes, fitness(genes), *more, step + 1, start=search.population)
-            spent += search.evaluations
-        return search._replace(evaluations=spent)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The method of Xu et al. 2018, `knn_ga`, and two methods that predict from similar jobs, tuned by the same search.
 
+The class `Trial`, the training set of the fitness, can compute the prediction that each job would have got at its
+submission. `BatchMethod` and `RangedMethod` are the base classes of the methods.
+
 `knn_ga` predicts from the K most similar of the last N finished jobs, with all parameters tuned online by a genetic
 algorithm. `minh_wolters` uses a weighted distance that covers names and numbers. `smith_templates` predicts from the
 category of similar jobs with the smallest confidence interval.
@@ -9,34 +12,23 @@ category of similar jobs with the smallest confidence interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating
+from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.gate import finite_or_nan
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from .genetic import (
-    INSTEAD,
-    NOMINALS,
-    NUMBERS,
-    USER,
-    BatchMethod,
-    Gene,
-    Parameters,
-    RangedMethod,
-    Rows,
-    Trial,
-    fields_of,
-    score,
-)
+from .genetic import Batches, Evolved, Gene, Rows, Store, minimise, score, sweep
 from .nearest import (
     LOCAL_MODELS,
+    Orders,
     alike,
     classes,
     insert,
@@ -44,11 +36,239 @@ from .nearest import (
     mean_and_std,
     mean_of_last,
     nearest,
+    neighbour_orders,
     normal,
     normalised,
     planned,
     scaling,
 )
+
+NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
+NUMBERS = ("procs", "req_time", "req_mem_kib")
+USER = 0b0001
+INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
+"""Columns that replace a template's column if the log does not have that column."""
+RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
+Scoring = Callable[[tuple[Gene, ...]], Callable[[np.ndarray], tuple[float, float, float]]]
+"""Takes genes, and returns the function that gives the fitness, MAE and PU of a genome of these genes."""
+
+
+class Parameters(NamedTuple):
+    """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta, and
+    weights of attributes if the method has weights."""
+
+    template: int
+    n: int
+    k: int
+    alpha: float
+    beta: float
+    weights: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, genome: np.ndarray) -> Parameters:
+        """Convert a genome (x1..x4, weights, N, K, alpha, beta) to parameters; x1..x4 are the bits of the template."""
+        *weights, n, k, alpha, beta = genome[4:].tolist()
+        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+        return cls(template, int(n), int(k), alpha, beta, tuple(weights))
+
+
+def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
+    """Return the names of a template's fields.
+
+    >>> fields_of(0b0101)
+    ('user_id', 'queue_id')
+    """
+    return tuple(name for field, name in enumerate(names) if (template >> field) & 1)
+
+
+class Trial(NamedTuple):
+    """A prepared training set: sorted neighbours for each template, the columns of the training jobs, and the run times
+    of all finished jobs with their running totals."""
+
+    orders: dict[int, Orders]
+    jobs: Mapping[str, np.ndarray]
+    run: np.ndarray
+    total: np.ndarray
+
+    def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
+        """Return fitness, MAE and PU on the training set."""
+        jobs, orders = self.jobs, (*self.orders[chosen.template], *self.orders[USER])
+        mean, std = sweep(*orders, jobs["done"], self.run, self.total, jobs["fallback"], chosen.n, chosen.k)
+        return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, pu_weight)
+
+
+@dataclass(eq=False, repr=False)
+class BatchMethod:
+    """Base class of methods whose parameters are found by a genetic search for each batch of jobs; it has the windows,
+    the store of jobs and the refits.
+
+    A subclass sets its columns and `least_generations`, and implements the search in the method `renew`.
+    """
+
+    h: int = 3000
+    t1: int = 1500
+    t2: int = 1000
+    population: int = 50
+    generations: int = 100
+    seed: int = field(default=0, kw_only=True)
+    first: int = field(default=200, kw_only=True)
+    patience: int = field(default=0, kw_only=True)
+
+    levels: ClassVar[tuple[float, ...]] = LEVELS
+    either: ClassVar[tuple[tuple[str, str], ...]] = tuple(INSTEAD.items())
+    nominals: ClassVar[tuple[str, ...]] = NOMINALS
+    numbers: ClassVar[tuple[str, ...]] = NUMBERS
+    least_generations: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.generations < self.least_generations or self.population < 3:
+            raise ValueError(f"generations is at least {self.least_generations}, population at least 3")
+        if self.patience < 0:
+            raise ValueError("patience is at least 0")
+        self.batches = Batches(self.h, self.t1, self.t2, self.first)
+        self.refit_every_jobs = self.batches.cadence
+        self.store = Store(self.nominals, self.numbers, INSTEAD)
+        self.batch = self.batches.none
+        self.trained: list[dict[str, Any]] = []
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Store the request of a submitted job, and the run time of a job that ends."""
+        self.store.observe(event)
+
+    def refit(self, now: float) -> None:
+        """Search the parameters of the next batch, if a search is due."""
+        due = self.batches.due(self.store.submitted)
+        if due > self.batch:
+            self.batch = due
+            self.store.forget(self.batches.windows(due)[0])
+            self.renew(now)
+
+    def renew(self, now: float) -> None:
+        """Search the parameters for the present batch."""
+        raise NotImplementedError
+
+    def history(self) -> np.ndarray:
+        """Return the numbers (n, columns) of the requests in the batch's HistSet."""
+        return self.store.window(*self.batches.windows(self.batch)[:2])["values"]
+
+    def training(self) -> dict[str, np.ndarray]:
+        """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
+        window = self.store.window(*self.batches.windows(self.batch)[1:])
+        known = ~np.isnan(window["run"])
+        jobs = {name: column[known] for name, column in window.items()}
+        return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
+
+    @property
+    def trains_from(self) -> int:
+        """Number of submissions before the first search; 0 for a method that never searches."""
+        return (*self.batches.sizes, self.h + self.t1)[0] if self.generations else 0
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether a batch has begun, so that the batch's history (HistSet) can scale the numeric columns."""
+        return self.batch > self.batches.none
+
+    def evolved(
+        self,
+        genes: Sequence[Gene],
+        fitness: Callable[[np.ndarray], float],
+        *more: int,
+        start: np.ndarray | None = None,
+    ) -> Evolved:
+        """Run a search for this batch; the numbers `more` give this search other random numbers than other searches."""
+        place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # NumPy accepts no negative seed
+        rng = np.random.default_rng((self.seed, *place))
+        size = {"population": self.population, "generations": self.generations, "patience": self.patience}
+        return minimise(genes, fitness, rng, start=start, **size)
+
+    def words_of(self, template: int) -> str:
+        """Return the names of the log's columns that a template uses: `user_id+account`."""
+        return "+".join(map(self.store.column_of, fields_of(template))) or "(empty)"
+
+    def note(self, now: float, evaluations: int, **found: Any) -> None:
+        """Record the result and the cost of a search."""
+        first = {"now": now, "batch": self.batch, "first_job": self.batches.windows(self.batch)[2]}
+        self.trained.append({**first, **found, "evaluations": evaluations})
+
+
+@dataclass(eq=False, repr=False)
+class RangedMethod(BatchMethod):
+    """Base class of `knn_ga` and `minh_wolters`: the searched ranges of their parameters, and the widening of these
+    ranges."""
+
+    most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
+    most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
+    most_alpha: float = field(default=RANGES["alpha"][1], kw_only=True)
+    most_beta: float = field(default=RANGES["beta"][1], kw_only=True)
+    widen: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, (least, _) in RANGES.items():
+            if getattr(self, f"most_{name}") < least:
+                raise ValueError(f"most_{name} is at least {least:g}")
+        if self.widen < 0:
+            raise ValueError("widen is at least 0")
+
+    def ranges(self) -> tuple[Gene, ...]:
+        """Return the genes of N, K, alpha and beta."""
+        return tuple(
+            Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
+            for name, (least, _) in RANGES.items()
+        )
+
+    def from_nearest(
+        self, job: JobRequest, chosen: Parameters, near: np.ndarray, basis: str, grounds: Grounds, mean: float = np.nan
+    ) -> Prediction:
+        """Predict from the nearest finished jobs, else from the last N finished jobs, else the time limit.
+
+        `mean` replaces the mean run time of the nearest jobs, unless it is NaN.
+        """
+        run, limit = self.store.finished["run"], finite_or_nan(job.req_time)
+        if len(near):
+            used, (of_near, std) = run[near], mean_and_std(run, near)
+            mean = of_near if math.isnan(mean) else mean
+        elif len(run):
+            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
+            mean, std = mean_of_last(np.cumsum(run), len(run), chosen.n), 0.0
+        else:
+            return self.store.limits.forecast(job)
+        if not self.trained and self.trains_from:
+            basis += f"; not trained before {self.trains_from:,} submissions"
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
+
+    def searched(
+        self, now: float, genes: tuple[Gene, ...], scoring: Scoring, jobs: int, *more: int,
+        start: np.ndarray | None = None, names: Sequence[str] = (), **first: str,
+    ) -> Evolved:  # fmt: skip
+        """Run the genetic search over `jobs` training jobs, and record the best parameters; `names` are the attributes
+        with weights.
+
+        While a gene of the best genome is at the upper end of its range, the range is doubled, at most `widen` times,
+        and the search is repeated. The last four genes of a genome are N, K, alpha and beta.
+        """
+        spent = 0
+        for step in range(self.widen + 1):
+            score_of = scoring(genes)
+            seeds = (*more, step) if step else more
+            search = self.evolved(genes, lambda genome, of=score_of: of(genome)[0], *seeds, start=start)  # type: ignore[misc]
+            spent += search.evaluations
+            wider = tuple(
+                gene._replace(high=2 * gene.high) if place >= len(genes) - len(RANGES) and value >= gene.high else gene
+                for place, (gene, value) in enumerate(zip(genes, search.best.tolist()))
+            )
+            if wider == genes:
+                break
+            genes, start = wider, search.population
+        _, mae, pu = score_of(search.best)
+        best = Parameters.of(search.best)
+        weights = {f"weight_{name}": weight for name, weight in zip(names, best.weights)}
+        numbers = {"n": best.n, "k": best.k, "alpha": best.alpha, "beta": best.beta, "fitness": search.fitness}
+        scores = {"training_jobs": jobs, "training_mae_s": mae, "training_underestimate_rate": pu}
+        self.note(now, spent, **first, template=self.words_of(best.template), **weights, **numbers, **scores)
+        return search
+
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
@@ -150,59 +370,46 @@ class KnnGa(RangedMethod):
         codes, values = store.code(job), store.value(job)
         low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
-        finished = (store.finished["codes"], store.finished["values"])
-        run, limit = store.finished["run"], finite_or_nan(job.req_time)
-        own = (USER, "same user", Grounds.OWN_HISTORY)
-        for template, words, kind in ((chosen.template, self._words(), Grounds.CLASS), own):
-            near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
-            if len(near):
-                basis, used, grounds = f"{len(near)} nearest, {words}", run[near], kind
-                mean, std = mean_and_std(run, near)
-                if self.local_model != "mean":
-                    table = normalised(finished[1][near], low, span)
-                    mean = local_estimate(self.local_model, table, used, query)
-                break
-        else:
-            if not len(run):
-                return store.limits.forecast(job)
-            basis, used, grounds = "mean of all", run[-chosen.n :], Grounds.EVERYONE
-            mean, std = mean_of_last(store.finished["total"], len(run), chosen.n), 0.0
-        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+        finished, mean = store.finished, math.nan
+        fixed = (finished["codes"], finished["values"], codes, query, low, span)
+        near, grounds = nearest(*fixed, chosen.template, chosen.n, chosen.k), Grounds.CLASS
+        words = f"same {self.words_of(chosen.template).replace('+', ', ')}" if chosen.template else "any job"
+        if not len(near):
+            near, words, grounds = nearest(*fixed, USER, chosen.n, chosen.k), "same user", Grounds.OWN_HISTORY
+        if len(near) and self.local_model != "mean":
+            table = normalised(finished["values"][near], low, span)
+            mean = local_estimate(self.local_model, table, finished["run"][near], query)
+        return self.from_nearest(job, chosen, near, f"{len(near)} nearest, {words}", grounds, mean)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
         self.low, self.span = scaling(self.history())
         if not self.generations:
             return
-        trial = self.trial(self.most_k)
-        if not len(trial.actual):
+        first = self.trial(self.most_k)
+        if not (jobs := len(first.jobs["run"])):
             return
 
-        def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
+        def scoring(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], tuple[float, float, float]]:
             """Return a function that scores genomes of the given genes, on sorted neighbours up to the genes' largest
             K."""
-            nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
-            trial = trial if most == self.most_k else self.trial(most)
-            tried = trial
-            return lambda genome: tried.score(Parameters.of(genome), self.pu_weight)[0]
+            trial = first if most == self.most_k else self.trial(most)
+            return lambda genome: trial.score(Parameters.of(genome), self.pu_weight)
 
         genes = (*(Gene("bit") for _ in NOMINALS), *self.ranges())
-        search = self.widened(genes, fitness, start=self.last_population if self.warm_start else None)
+        search = self.searched(now, genes, scoring, jobs, start=self.last_population if self.warm_start else None)
         self.last_population = search.population
-        self.parameters = chosen = Parameters.of(search.best)
-        _, mae, pu = trial.score(chosen, self.pu_weight)
-        self.note_best(now, search, len(trial.done), mae, pu)
+        self.parameters = Parameters.of(search.best)
 
     def trial(self, most: int) -> Trial:
         """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
-        return Trial.of(self.training(), self.store, self.low, self.span, most)
-
-    def _words(self) -> str:
-        """Return the fields in which the neighbours are equal to the job, in words."""
-        template = self.parameters.template
-        return f"same {self.words_of(template).replace('+', ', ')}" if template else "any job"
+        training, finished = self.training(), self.store.finished
+        queries, values = (normalised(jobs["values"], self.low, self.span) for jobs in (training, finished))
+        orders = neighbour_orders(
+            queries, training["codes"], training["done"], values, finished["codes"], range(16), most
+        )
+        return Trial(orders, training, finished["run"], np.cumsum(finished["run"]))
 
 
 @allocating
@@ -236,9 +443,9 @@ def weighted_nearest(
         if parted_at == parted_at and (values[place, 0] > parted_at) != (query[0] > parted_at):
             continue
         total = 0.0
-        for field in range(fields):
-            if codes[place, field] != query_codes[field] or query_codes[field] == null[field]:
-                total += weights[field]
+        for name in range(fields):
+            if codes[place, name] != query_codes[name] or query_codes[name] == null[name]:
+                total += weights[name]
         for column in range(len(query)):
             d = abs(values[place, column] - query[column])
             if d != d:
@@ -449,17 +656,7 @@ class MinhWolters(RangedMethod):
             finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
             chosen.template, chosen.n, chosen.k, self.parted_at,
         )  # fmt: skip
-        run, limit = finished["run"], finite_or_nan(job.req_time)
-        if len(near):
-            mean, std = mean_and_std(run, near)
-            used, basis, grounds = run[near], f"{len(near)} nearest by weighted attributes", Grounds.CLASS
-        elif len(run):
-            mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
-            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
-        else:
-            return store.limits.forecast(job)
-        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
+        return self.from_nearest(job, chosen, near, f"{len(near)} nearest by weighted attributes", Grounds.CLASS)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
@@ -484,7 +681,7 @@ class MinhWolters(RangedMethod):
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
         finished, jobs = self.store.finished, {name: column[rows] for name, column in training.items()}
         groups = Groups.of(finished, jobs, self._null(), self.span, self.parted_at)
-        fixed = (groups, finished["run"], finished["total"], jobs["done"], jobs["fallback"])
+        fixed = (groups, finished["run"], np.cumsum(finished["run"]), jobs["done"], jobs["fallback"])
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
             chosen = Parameters.of(genome)
@@ -493,9 +690,7 @@ class MinhWolters(RangedMethod):
 
         bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
         genes = (*bits, *weights, *self.ranges())
-        search = self.widened(genes, lambda _: lambda genome: tried(genome)[0], len(side))
-        _, mae, pu = tried(search.best)
-        self.note_best(now, search, len(rows), mae, pu, ATTRIBUTES, side=side)
+        search = self.searched(now, genes, lambda _: tried, len(rows), len(side), names=ATTRIBUTES, side=side)
         return Parameters.of(search.best)
 
     def _null(self) -> np.ndarray:
@@ -716,9 +911,8 @@ class SmithTemplates(BatchMethod):
             scale = limit if template.relative else np.ones(len(done))
             count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
             estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
-        all_of_them = classes(codes, 0)
-        count, mean, _ = category_statistics(all_of_them[: len(run)], all_of_them[len(run) :], done, run)
-        return estimate, interval, np.where(count > 0, mean, training["fallback"])
+        # the first template has no fields: its category consists of all finished jobs
+        return estimate, interval, np.where(done > 0, estimate[0], training["fallback"])
 
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the half width of the 90 % confidence interval of a mean; NaN for fewer than two jobs."""

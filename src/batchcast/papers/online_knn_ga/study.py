@@ -20,12 +20,12 @@ from ...metrics.accuracy import accuracy
 from ...metrics.curves import running_mean
 from ...metrics.measure import mean
 from ...metrics.schedule import bounded_slowdown
-from ...report.blocks import Figure, Table
+from ...report.blocks import Figure, Table, columns_of
 from ...report.figures import cdf, lines
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
-from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
+from ..shared import Gain, Gathering, gain_rows, gain_table, precomputed
 
 
 class DataSet(NamedTuple):
@@ -224,16 +224,14 @@ def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]
 def scheduled(trace: Trace, policy: str, plan: Plan, label: str) -> dict[str, Any]:
     """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs, and over the jobs that the
     simulator pyss counts."""
-    named = POLICIES[policy]
-    used = replace(named, correct=plan.correction if plan.correction in CORRECTIONS else "requested")
+    used = replace(POLICIES[policy], correct=plan.correction if plan.correction in CORRECTIONS else "requested")
     trained = plan.planner == METHOD
     given = fresh_predictor(METHOD, trace, trace.info.max_procs, 0, who=METHOD) if trained else plan.planner
-    loop = "open" if plan.loop.startswith("open") else "closed"
     with progress(label, len(trace)) as tick:
-        schedule = simulate(trace, used, given, loop=loop, tick=tick)
+        schedule = simulate(trace, used, given, loop="open" if plan.loop.startswith("open") else "closed", tick=tick)
     words = {"policy": policy, "loop": plan.loop, "predictor": plan.predictor}
     words |= {"protocol": plan.protocol, "correction": plan.correction}
-    noise = {} if plan.loop == "requests" else _wait_noise(trace, named, schedule)
+    noise = {} if plan.loop == "requests" else _wait_noise(trace, POLICIES[policy], schedule)
     return words | averages(schedule, np.maximum(trace.req_time, trace.run_time)) | noise
 
 
@@ -242,11 +240,8 @@ def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, f
     base = simulate(trace, policy, "requested")
     group = burst_groups(trace)[base.rows]
     slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
-    gains = [
-        Gain("", "", "wait_gain", schedule.wait_time, base.wait_time),
-        Gain("", "", "bounded_slowdown_gain", slow, their_slow),
-    ]
-    rows = gain_rows(gains, group)
+    pairs = {"wait_gain": (schedule.wait_time, base.wait_time), "bounded_slowdown_gain": (slow, their_slow)}
+    rows = gain_rows([Gain("", "", name, *values) for name, values in pairs.items()], group)
     return {f"{row['measure']}_{end}": row[f"gain_{end}"] for row in rows for end in ("low", "high")}
 
 
@@ -479,20 +474,20 @@ def _printed(each: DataSet, policy: str, predicted: bool) -> dict[str, float]:
     return {"printed_wait_min": each.waits[at], "printed_bounded_slowdown": each.slowdowns[at]}
 
 
-def _printed_gain(each: DataSet, policy: str, measure: str) -> float:
-    """Return the gain of predictions over requests in a measure of `_printed`, as the paper's values give it."""
-    return 1 - _printed(each, policy, True)[measure] / _printed(each, policy, False)[measure]
+def _printed_gains(each: DataSet, policy: str) -> dict[str, float]:
+    """Return the gains of predictions over requests in mean wait and slowdown, as the paper's values give them."""
+    (wait, slow), (better_wait, better_slow) = (
+        _printed(each, policy, predicted).values() for predicted in (False, True)
+    )
+    return {"printed_wait_gain": 1 - better_wait / wait, "printed_bounded_slowdown_gain": 1 - better_slow / slow}
 
 
 def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
     """Return the rows of a data set with waits in minutes, and with the paper's values under the same policy."""
     extended = []
     for row in rows:
-        extra = _printed(each, row["policy"], False) | {
-            "mean_wait_min": row["mean_wait_s"] / 60,
-            "printed_wait_gain": _printed_gain(each, row["policy"], "printed_wait_min"),
-            "printed_bounded_slowdown_gain": _printed_gain(each, row["policy"], "printed_bounded_slowdown"),
-        }
+        extra = {**_printed(each, row["policy"], False), **_printed_gains(each, row["policy"])}
+        extra["mean_wait_min"] = row["mean_wait_s"] / 60
         if "cut_mean_wait_s" in row:
             extra["cut_wait_gain"] = 1 - row["cut_mean_wait_s"] / row["mean_wait_s"]
             extra["cut_bounded_slowdown_gain"] = 1 - row["cut_mean_bounded_slowdown"] / row["mean_bounded_slowdown"]
@@ -521,7 +516,7 @@ def with_gains(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
             extra |= _printed(each, policy, False)
         elif (row["loop"], row["protocol"], row["predictor"]) == (RAISED, "paper", METHOD):
             extra |= _printed(each, policy, True)
-            extra["printed_wait_gain"] = _printed_gain(each, policy, "printed_wait_min")
+            extra["printed_wait_gain"] = _printed_gains(each, policy)["printed_wait_gain"]
         extended.append({**row, **extra})
     return extended
 

@@ -17,9 +17,9 @@ from ...evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, sc
 from ...metrics.measure import mean
 from ...metrics.wait import error_by_range, good, ppert, ranges_matrix, rms, rms_decrease
 from ...report import figures
-from ...report.blocks import Block, Callout, Figure, Section, Table
+from ...report.blocks import Block, Callout, Figure, Section, Table, columns_of
 from ...table import Trace
-from ..shared import Gain, columns_of, gain_rows, gain_table
+from ..shared import Gain, gain_rows, gain_table
 
 THRESHOLD_S = 3600.0
 JOBS = (10001, 50000)

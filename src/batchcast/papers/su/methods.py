@@ -272,7 +272,12 @@ class Su:
             self.names.setdefault(user, Counter())[text] += 1
             self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
         elif isinstance(event, End):
-            self._end(event.job, event.run_time)
+            job, place, (user, text) = event.job, self.finished.length, user_and_text(event.job)
+            cluster = self._cluster(user, text)
+            self.finished.append(self._values(job), event.run_time, job.req_time, self.open.pop(job.row, place))
+            self.ends.setdefault(user, []).append((place, text))
+            self.members.setdefault(cluster, []).append(place)
+            self.clusters_of_end.append(cluster)
         elif isinstance(event, Withdraw):
             self.open.pop(event.job.row, None)
 
@@ -297,17 +302,6 @@ class Su:
         counts = {"users_clustered": len(grown), "clusters": len(self.members)}
         training_jobs = min(self.search, self.finished.length)
         self.trained.append({**found, **counts, "training_jobs": training_jobs, "evaluations": fits})
-
-    def _end(self, job: JobRequest, run: float) -> None:
-        """Store a finished job in the cluster of its name."""
-        user, text = user_and_text(job)
-        place = self.finished.length
-        done = self.open.pop(job.row, place)
-        self.finished.append(self._values(job), run, job.req_time, done)
-        self.ends.setdefault(user, []).append((place, text))
-        cluster = self._cluster(user, text)
-        self.members.setdefault(cluster, []).append(place)
-        self.clusters_of_end.append(cluster)
 
     def _cluster(self, user: str, text: str) -> Cluster:
         """Return the cluster of a job's text, or of the user's nearest text; label 0 if the user has no text yet."""

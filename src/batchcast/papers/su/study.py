@@ -19,13 +19,13 @@ from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
 from ...metrics.accuracy import accuracy, relative_accuracy
-from ...report.blocks import Figure, Table
+from ...report.blocks import Figure, Table, columns_of
 from ...report.figures import bars, lines
 from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import Gain, Gathering, columns_of, gain_rows, gain_table, precomputed
+from ..shared import Gain, Gathering, gain_rows, gain_table, precomputed
 from .methods import TextClusters, cluster_texts, user_and_text
 
 
@@ -34,10 +34,7 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
     sentences = []
     for log, kept in dict.fromkeys((row["log"], row["jobs_of"]) for row in rows["5"]):
         mine = {row["predictor"]: row for row in rows["5"] if (row["log"], row["jobs_of"]) == (log, kept)}
-        su, plain = (
-            sum(mine[f"{kind} {model}"]["mae_s"] for model in ("linear", "forest", "svr")) / 3
-            for kind in ("SU", "plain")
-        )
+        su, plain = (sum(mine[name]["mae_s"] for name in names) / 3 for names in zip(*PAIRS))
         best = min((name for name in mine if name.startswith("SU")), key=lambda name: mine[name]["mae_s"])
         sentences.append(
             f"{log}, {kept} jobs: mean error with clusters and neighbours {su:,.0f} s, without {plain:,.0f} s "
@@ -115,11 +112,11 @@ def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | A
     """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against the number k of clusters, for one user's job
     names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
+    shown = (("Figure 4", "SSE", "SSE", sse), ("Figure 5", "Calinski-Harabasz score", "score", score))
     return [
-        lines(f"Figure 4, {log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
-        lines(f"Figure 5, {log}: Calinski-Harabasz score against k", {"score": (tried, score)}, x="k", y="score",
-              caption=caption, markers=True),
-    ]  # fmt: skip
+        lines(f"{number}, {log}: {words} against k", {y: (tried, of_k)}, x="k", y=y, caption=caption, markers=True)
+        for number, words, y, of_k in shown
+    ]
 
 
 def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
@@ -136,15 +133,10 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
 
 def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
     """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, our values and the printed values."""
-    names = [row["predictor"] for row in rows]
-    drawn = []
-    for number, key, printed, words in (
-        (6, "mae_s", "printed_mae_s", "MAE"), (7, "apa", "printed_apa", "APA"),
-        (8, "underestimate_rate", "printed_ur", "UR"),
-    ):  # fmt: skip
+    names, drawn = [row["predictor"] for row in rows], []
+    for number, key, printed in zip((6, 7, 8), MEASURES, PRINTED_KEYS):
         series = {"ours": [row[key] for row in rows], "printed": [row.get(printed, float("nan")) for row in rows]}
-        title = f"Figure {number}, {log}: {words}"
-        drawn.append(bars(title, names, series, value=words, kind="seconds" if key == "mae_s" else "share"))
+        drawn.append(_bars(f"Figure {number}, {log}: {MEASURES[key]}", names, series, MEASURES[key]))
     return drawn
 
 
@@ -153,12 +145,16 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
     drawn = []
-    for key, words in (("apa", "APA"), ("underestimate_rate", "UR"), ("mae_s", "MAE")):
+    for key in ("apa", "underestimate_rate", "mae_s"):
         at = {(row["class"], row["predictor"]): row[key] for row in rows}
         series = {method: [at.get((name, method), float("nan")) for name in classes] for method in methods}
-        title = f"Figure 10, {log}: {words} by class"
-        drawn.append(bars(title, classes, series, value=words, kind="seconds" if key == "mae_s" else "share"))
+        drawn.append(_bars(f"Figure 10, {log}: {MEASURES[key]} by class", classes, series, MEASURES[key]))
     return drawn
+
+
+def _bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float]], words: str) -> Figure:
+    """Draw a measure as bars: MAE is in seconds, the other measures are shares."""
+    return bars(title, names, series, value=words, kind="seconds" if words == "MAE" else "share")
 
 
 LOGS = {
@@ -167,11 +163,12 @@ LOGS = {
     "NREL": "NREL-eagle-sample1000.csv.gz",
 }
 MODELS = ("linear", "forest", "svr")
-PAPER = {f"su:model={model}": f"SU {model}" for model in MODELS} | {
-    f"plain_regression:model={model}": f"plain {model}" for model in MODELS
-}
+PAIRS = [(f"SU {model}", f"plain {model}") for model in MODELS]
+KINDS = {"su": "SU", "plain_regression": "plain"}
+PAPER = {f"{kind}:model={model}": f"{words} {model}" for kind, words in KINDS.items() for model in MODELS}
 BESIDE = ("requested", "last_2", "recent_mean", "trip")
 SVR = ("SU svr", "plain svr")
+MEASURES = {"mae_s": "MAE", "apa": "APA", "underestimate_rate": "UR"}
 PRINTED_KEYS = ("printed_mae_s", "printed_apa", "printed_ur")
 PRINTED = {
     "SU linear": (3140.5, 0.7482, 0.3134, 213.8),
@@ -235,8 +232,7 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     near = {name: relative_accuracy(said, actual) for name, said in points.items()}
     late = {name: (said < actual).astype(float) for name, said in points.items()}
     gains = []
-    for model in MODELS:
-        su, plain = f"SU {model}", f"plain {model}"
+    for su, plain in PAIRS:
         ours, theirs = PRINTED[su], PRINTED[plain]
         gains.append(Gain(su, plain, "MAE", error[su], error[plain], 1 - ours[0] / theirs[0]))
         gains.append(Gain(su, plain, "APA", near[su], near[plain], ours[1] / theirs[1] - 1, True))
@@ -244,9 +240,9 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     return gains + [Gain("SU svr", name, "MAE", error["SU svr"], error[name]) for name in ("last_2", "recent_mean")]
 
 
-def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> list[dict[str, Any]]:
+def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> dict[str, list[dict[str, Any]]]:
     """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest protocol, open
-    loop)."""
+    loop), and the gains in mean wait."""
     part = trace.take(np.arange(min(first, len(trace))))
     with progress(label, len(part)) as tick:
         names = _names(more, PAPER)
@@ -254,7 +250,7 @@ def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> lis
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
     for spec, points in scored.items():
         planners[names[spec]] = precomputed(np.where(np.isnan(points), part.req_time, points))
-    rows: list[dict[str, Any]] = []
+    waits: dict[str, list[dict[str, Any]]] = {"rows": [], "noise": []}
     # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its predicted
     # limit would block backfill
     easy: tuple[Pool | Nodes, Policy] = (Pool(options={"loop": "open"}), Policy())
@@ -265,17 +261,16 @@ def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> lis
         }
         for name, schedule in schedules.items():
             printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
-            rows.append({"scheduler": scheduler, "predictor": name, **schedule.measures(), **printed})
-        rows += [{"noise": row} for row in _wait_gains(part, schedules, f"mean wait, {scheduler}")]
-    return rows
+            waits["rows"].append({"scheduler": scheduler, "predictor": name, **schedule.measures(), **printed})
+        waits["noise"] += _wait_gains(part, schedules, f"mean wait, {scheduler}")
+    return waits
 
 
 def _wait_gains(part: Trace, schedules: Mapping[str, Schedule], measure: str) -> list[dict[str, Any]]:
     """Return Table 6's gains of SU over the plain regressions, and the gain of `SU svr` over planning with requested
     times."""
     gains = []
-    for model in MODELS:
-        su, plain = f"SU {model}", f"plain {model}"
+    for su, plain in PAIRS:
         printed = 1 - PRINTED[su][3] / PRINTED[plain][3]
         gains.append(Gain(su, plain, measure, schedules[su].wait_time, schedules[plain].wait_time, printed))
     requests = schedules["requests"]
@@ -301,10 +296,8 @@ def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
     return chosen, np.array(classes), clusters[chosen]
 
 
-def by_class(
-    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return MAE, APA and UR of methods over the 15 classes with most jobs, named A, B, ...
+def by_class(actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray) -> list[dict[str, Any]]:
+    """Return MAE, APA and UR of the methods `SVR` over the 15 classes with most jobs, named A, B, ...
 
     `actual`, `labels` and each array in `points` have the shape (n,) over the scored jobs.
     """
@@ -312,7 +305,7 @@ def by_class(
     rows = []
     for place, (label, _) in enumerate(counts.most_common(15)):
         mask = labels == label
-        for name in names:
+        for name in SVR:
             measured = accuracy(points[name][mask], actual[mask])
             rows.append({"class": chr(ord("A") + place), "predictor": name, **measured})
     return rows
@@ -362,17 +355,15 @@ class Gathered(Gathering):
                     run = partial(simulated_waits, trace, self.schedule_first, f"{name}, Table 6", more)
                     made_of = {"schedule_first": self.schedule_first, "more": more}
                     simulated = self.part(name, f"{name}-schedules", made_of, run)
-                    self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
-                    noise = [row["noise"] for row in simulated if "noise" in row]
-                    self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
+                    self.rows["6"] += [{"log": name, **row} for row in simulated["rows"]]
+                    self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in simulated["noise"]]
 
     def tables(self) -> list[Any]:
         """Return the tables with the results that were added so far."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
-        tables = [table_5(self.rows["5"], self.every), *waits]
         naming = [("log", "log"), ("jobs_of", "which jobs")]
         noise = gain_table(self.rows["noise"], naming, "Are SU's gains larger than the noise of the logs?")
-        return [*tables, noise, class_table(self.rows["class"])]
+        return [table_5(self.rows["5"], self.every), *waits, noise, class_table(self.rows["class"])]
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add accuracy by class of names and by size, and the paper's figures."""
@@ -380,7 +371,7 @@ class Gathered(Gathering):
         actual = trace.run_time[rows]
         points = {name: np.array(values) for name, values in part["points"].items()}
         user, labels, clusters = clustered_users(trace)
-        classes = by_class(actual, points, labels[rows], SVR)
+        classes = by_class(actual, points, labels[rows])
         self.rows["class"] += [{"log": name, **row} for row in classes]
         sizes = [row for row in part["by_size"] if row["predictor"] in SVR]
         self.rows["class"] += [{"log": name, "class": f"{row['group']} processors", **row} for row in sizes]

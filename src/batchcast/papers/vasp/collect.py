@@ -206,7 +206,9 @@ def _joined(
     # a file system may store times in whole seconds
     is_late = np.array([one.changed_at for one in of_jobs]) > submitted + 1.0
     notes = []
-    if changed == "auto" and is_late.any() and _is_copy(trace, visits):
+    ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
+    read_at = [one.changed_at for one in visits.values() if one.status == READ]
+    if changed == "auto" and is_late.any() and min(read_at, default=-math.inf) > float(ends.max()):
         notes.append(
             "every input was written after the last job of the log ended: this is a copy that lost its file times, "
             "so they are ignored (--changed drop to leave such jobs out)"
@@ -217,11 +219,15 @@ def _joined(
     if changed != "keep":
         dropped = Visit(CHANGED, None, "", math.nan)
         of_jobs = [dropped if one.status == READ and late else one for one, late in zip(of_jobs, is_late.tolist())]
-    status, values = [one.status for one in of_jobs], [one.values for one in of_jobs]
-    wanted = {VANISHED, NO_INPUTS, UNREADABLE} | ({CHANGED} if changed != "drop" else set())
-    recovered = _recover(trace, previous, status, values, wanted)
+    lost = {VANISHED, NO_INPUTS, UNREADABLE} | ({CHANGED} if changed != "drop" else set())
+    earlier = _earlier_values(previous)
+    recovered = {
+        row: earlier[job] for row, job in enumerate(_jobs(trace)) if of_jobs[row].status in lost and job in earlier
+    }
     if recovered:
-        notes.append(f"{recovered} jobs keep the features of an earlier collect")
+        notes.append(f"{len(recovered)} jobs keep the features of an earlier collect")
+    values = [recovered.get(row, one.values) for row, one in enumerate(of_jobs)]
+    status = [READ if row in recovered else one.status for row, one in enumerate(of_jobs)]
     further = sorted({name for one in values if one is not None for name in one} - set(MEANINGS))
     columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *further)}
     columns[STATUS] = Nominal.encode(status)
@@ -240,35 +246,19 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
     return np.array([math.nan if cell is None else cell for cell in cells], dtype=float)
 
 
-def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
-    """Return whether the input files of all jobs were changed after the end of the log's last job."""
-    ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
-    times = [one.changed_at for one in visits.values() if one.status == READ]
-    return bool(times) and min(times) > float(ends.max())
+def _jobs(trace: Trace) -> Iterator[tuple[str, float]]:
+    """Return the id and the submission (epoch s) of each job, by which two logs are compared."""
+    return zip(map(str, trace.job_id.tolist()), (trace.submit_time + trace.info.unix_start).tolist())
 
 
-def _recover(trace: Trace, previous: Trace | None, status: list[str], values: list[Any], wanted: set[str]) -> int:
-    """Add features that an earlier run of `collect` read for the same job (id and submission)."""
+def _earlier_values(previous: Trace | None) -> dict[tuple[str, float], Mapping[str, Any]]:
+    """Return the features and tags of each job (id and submission) that an earlier run of `collect` read."""
     if previous is None or STATUS not in previous.names:
-        return 0
-    former = previous.nominal(STATUS).decode()
-    times = (previous.submit_time + previous.info.unix_start).tolist()
-    jobs = zip(map(str, previous.job_id.tolist()), times)
-    place = {job: row for row, (job, how) in enumerate(zip(jobs, former)) if how == READ}
-    columns: dict[str, list[Any]] = {}
-    for name in previous.names:
-        if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX)):
-            column = previous.column(name)
-            columns[name] = column.decode() if isinstance(column, Nominal) else previous.number(name).tolist()
-    unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
-    recovered = 0
-    now = (trace.submit_time + trace.info.unix_start).tolist()
-    for row, key in enumerate(zip(map(str, trace.job_id.tolist()), now)):
-        if status[row] in wanted and key in place:
-            status[row] = READ
-            values[row] = {**unknown, **{name: cells[place[key]] for name, cells in columns.items()}}
-            recovered += 1
-    return recovered
+        return {}
+    names = [name for name in previous.names if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX))]
+    columns = [c.decode() if isinstance(c, Nominal) else c.tolist() for c in map(previous.column, names)]
+    jobs = zip(_jobs(previous), previous.nominal(STATUS).decode(), zip(*columns))
+    return {job: dict(zip(names, values)) for job, status, values in jobs if status == READ}
 
 
 def _counts(words: Sequence[str]) -> dict[str, int]:

@@ -11,12 +11,14 @@ from typing import Any
 
 from ...errors import InputError, input_error
 from ...trace.input_files import Folder
+from .poscar import fortran
 
 PREFIX = "qe_"
 ENDINGS = (".in", ".inp", ".pwi", ".pw")
 MOST_CANDIDATES = 20
 HEAD = 64 << 10
 _NAMELIST = re.compile(r"^\s*&(\w+)", re.MULTILINE)
+_UNCOMMENTED = re.compile(r"(?:[^'!#]|'[^']*')*")  # a comment mark inside quotes does not begin a comment
 _ASSIGNMENT = re.compile(r"(\w+(?:\(\s*\d+(?:\s*,\s*\d+)*\s*\))?)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s,]+)")
 NUMBERS: dict[str, float] = {
     "nbnd": 0.0, "nspin": 1.0, "ibrav": 0.0, "conv_thr": 1e-6, "electron_maxstep": 100.0, "mixing_beta": 0.7,
@@ -107,7 +109,7 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
     >>> found["qe_ecutwfc"], found["qe_ecutrho"], found["qe_kpoints"], found["qe_nstep"], found["qe_calculation"]
     (30.0, 120.0, 32.0, 50.0, 'relax')
     """
-    lines = [_uncommented(line) for line in text.splitlines()]
+    lines = [found[0] for line in text.splitlines() if (found := _UNCOMMENTED.match(line))]
     given = {name.lower().replace(" ", ""): value for name, value in _ASSIGNMENT.findall("\n".join(lines))}
     if missing := [name for name in NEEDED if name not in given]:
         raise input_error(path, f"has no {missing[0]}", accepted="an input of pw.x with " + ", ".join(NEEDED))
@@ -123,16 +125,10 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
     return values
 
 
-def _uncommented(line: str) -> str:
-    """Return a line without its comment; a comment mark inside quotes does not begin a comment."""
-    found = re.match(r"(?:[^'!#]|'[^']*')*", line)
-    return found[0] if found else ""
-
-
 def _number(given: Mapping[str, Any], name: str, path: str) -> float:
     """Return the value of a text in Fortran's notation of numbers."""
     try:
-        value = float(given[name].lower().replace("d", "e"))
+        value = fortran(given[name])
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import InputError, NoAnswer
 from ...evaluation.new_jobs import end_of, forecast_new
+from ...evaluation.wait import with_settings
 from ...predict.protocol import Grounds, Prediction
 from ...predict.recommend import bound_at, rounded_request
 from ...table import Nominal, Trace
@@ -123,7 +124,7 @@ def estimate(
         names = FEATURES if code == VASP else tuple(readers()[code].columns)
         learnt = jobs_with_features(history, names)
         settings = {} if code == VASP else {"features": "+".join(("core_num", *names))}
-        spec = _with_settings(predictor, {**settings, "train_when_asked": "yes"})
+        spec = with_settings(predictor, "runtime", **settings, train_when_asked="yes")
         (said,) = forecast_new(history, spec, list(of_code.values()), end_of(history)).values()
         for k, (directory, job) in enumerate(of_code.items()):
             forecast = Prediction(float(said.points[k]), said.levels, tuple(said.quantiles[k].tolist()))
@@ -131,10 +132,13 @@ def estimate(
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
             near = nearest_runs(learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
-            estimates[directory] = replace(
-                estimates[directory], run_s=forecast.point, bound_s=bound, limit_s=limit, basis=said.basis[k],
-                is_fallback=is_fallback, nearest=near,
-            )  # fmt: skip
+            answer: dict[str, Any] = {
+                "run_s": forecast.point,
+                "bound_s": bound,
+                "limit_s": limit,
+                "basis": said.basis[k],
+            }
+            estimates[directory] = replace(estimates[directory], **answer, is_fallback=is_fallback, nearest=near)
     return [estimates[str(directory)] for directory in directories]
 
 
@@ -146,25 +150,13 @@ def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], 
 
     INCAR tags that are columns of the history are also read.
     """
-    folder = Folder(directory)
-    found = readers()
-    is_there = os.path.isdir(directory)
-    code = next((name for name, one in found.items() if is_there and one.is_here(folder)), VASP)
+    folder, found = Folder(directory), readers() if os.path.isdir(directory) else {}
+    code = next((name for name, one in found.items() if one.is_here(folder)), VASP)
     if code != VASP:
         return code, found[code].read(folder), ()
     of_tags = [name for name in history.names if name.startswith(TAG_PREFIX)]
     read = read_features(directory, tags=[name.removeprefix(TAG_PREFIX).upper() for name in of_tags])
     return code, {**{name: tag_default(name) for name in of_tags}, **read.values}, read.notes
-
-
-def _with_settings(predictor: str, settings: Mapping[str, str]) -> str:
-    """Return the predictor's spec with further settings, as far as the method has a setting and the spec does not set
-    it."""
-    from ...predict.registry import parse_spec, takes
-
-    name, given = parse_spec(predictor)
-    more = [f"{k}={v}" for k, v in settings.items() if k not in given and takes("runtime", name, k)]
-    return f"{predictor}{',' if given else ':'}{','.join(more)}" if more else predictor
 
 
 def jobs_with_features(history: Trace, names: Sequence[str] = FEATURES) -> Trace:

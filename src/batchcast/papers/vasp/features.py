@@ -214,9 +214,11 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     systems = _systems(rng, 6 * users)
     busy = 1.0 / np.arange(1, users + 1)
     owner = rng.choice(users, len(systems["volume"]), p=busy / busy.sum())
-    chosen = _sessions(rng, jobs, owner)
+    # jobs come in sessions with one system, so that the keys keep their shares of the jobs
+    length = rng.geometric(0.2, jobs)
+    chosen = np.repeat(rng.integers(0, len(owner), jobs), length)[:jobs]
     columns = {name: values[chosen] for name, values in systems.items()}
-    columns["req_procs"] = 2.0 ** rng.integers(3, 9, jobs)
+    columns |= {"req_procs": 2.0 ** rng.integers(3, 9, jobs), "wait_time": np.zeros(jobs)}
     columns["kpoints"] = np.where(rng.random(jobs) < 0.2, columns["kpoints"] * 8, columns["kpoints"])
     work = (
         1.5 * np.log(columns["nbands"]) + np.log(columns["kpoints"]) + np.log(columns["nions"])
@@ -227,7 +229,6 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     minutes, below = np.array(SHARES[shares]).T
     columns["run_time"] = np.ceil(60.0 * np.exp(np.interp(rank, below, np.log(minutes))))
     columns["submit_time"] = np.floor(np.sort(rng.uniform(0.0, 182 * 86400.0, jobs)))
-    columns["wait_time"] = np.zeros(jobs)
     names = {name: Nominal.encode([str(v) for v in columns.pop(name).tolist()]) for name in TEXT_FEATURES}
     names["user_id"] = Nominal.encode([f"u{k}" for k in owner[chosen].tolist()])
     info = LogInfo(source=f"synthetic VASP jobs ({shares} set)", format="synthetic")
@@ -261,12 +262,4 @@ def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         "nelect": electrons,
         "cost": rng.normal(0.0, 0.6, len(KEYS))[key] + 0.7 * (spin == 2),
     }
-    assert set(MEANINGS) <= set(columns)
     return columns
-
-
-def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndarray:
-    """Return the chemical system of each job: jobs come in sessions with one system, and keys keep their shares of the
-    jobs."""
-    length = rng.geometric(0.2, jobs)
-    return np.repeat(rng.integers(0, len(owner), jobs), length)[:jobs]

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import input_error
-from .poscar import Lattice, cross, floats_at, ints_at, line_at, volume_of
+from .poscar import Lattice, cross, fortran, line_at, numbers_at, volume_of
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
 _PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # split at separators outside quotes
 _STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
-_PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
-_PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
+_WORDS: dict[str, dict[str, Any]] = {
+    "logical": {"t": True, "f": False},
+    "prec": {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"},
+    "lreal": {"f": "false", "t": "true", "o": "on", "a": "auto"},
+}
+"""The words of each kind of tag, by their first letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,7 @@ def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str =
         if tag in NO_COLUMNS or (tags is not None and tag not in tags):
             continue
         if tag in NUMBER_TAGS:
-            value = _read("real", text)
-            if value is None:
-                raise input_error(path, f"{tag} cannot be read", value=text, accepted=_ACCEPTED["real"])
+            value = _value(tag, text, path)
         else:
             value = (text.split() or [ABSENT])[0].lower()
             if tag.startswith("L"):
@@ -184,9 +186,9 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
         yield start, held
 
 
-def _value(tag: str, text: str, path: str, line: int) -> Any:
-    """Return the value of a tag, checked against its kind and range."""
-    rule = TAGS[tag]
+def _value(tag: str, text: str, path: str, line: int | None = None) -> Any:
+    """Return the value of a tag, checked against its kind and range; a tag that is not in `TAGS` is a number."""
+    rule = TAGS.get(tag, Tag("real"))
     value, accepted = _read(rule.kind, text), _ACCEPTED[rule.kind]
     if isinstance(value, (int, float)) and not rule.low <= value <= rule.high:
         value, accepted = None, f"{rule.low:g} to {rule.high:g}" if rule.high < math.inf else f"at least {rule.low:g}"
@@ -197,16 +199,11 @@ def _value(tag: str, text: str, path: str, line: int) -> Any:
 
 def _read(kind: str, text: str) -> Any:
     """Return the value of a text as the given kind (such as `integer`); None if the text is not of this kind."""
-    letters = text.lstrip(".").lower()
-    if kind == "logical":
-        return {"t": True, "f": False}.get(letters[:1])
-    if kind in ("prec", "lreal"):
-        return (_PRECISIONS if kind == "prec" else _PROJECTIONS).get(letters[:1])
+    if kind in _WORDS:
+        return _WORDS[kind].get(text.lstrip(".").lower()[:1])
     numbers = _numbers(text)
-    if not numbers:
-        return None
-    if kind == "reals":
-        return tuple(numbers)
+    if kind == "reals" or not numbers:
+        return tuple(numbers) or None
     if kind == "integer":
         return int(numbers[0]) if numbers[0] == int(numbers[0]) else None
     return numbers[0]
@@ -220,7 +217,7 @@ def _numbers(text: str) -> list[float]:
         count, star, last = word.rpartition("*")
         if _NUMBER.fullmatch(last) is None or (star and not count.isdigit()):
             break
-        numbers += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
+        numbers += [fortran(last)] * (int(count) if star else 1)
     return numbers
 
 
@@ -243,19 +240,25 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     if not text.strip():
         hint = "remove it: without KPOINTS, VASP uses KSPACING"
         raise input_error(path, "is empty", accepted="a KPOINTS file", hint=hint)
-    count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
+    count = numbers_at(lines, 1, path, "the number of k-points (0: automatic)", 1, int)[0]
     style = line_at(lines, 2, path, "the k-point mode").lower()[0]
     if count > 0:
         return _listed(lines, count, style, path)
     if style == "a":
-        length = floats_at(lines, 3, path, "the length of automatic k-points", 1)[0]
+        length = numbers_at(lines, 3, path, "the length of automatic k-points", 1)[0]
         return math.prod(int(max(1.0, length * b + 0.5)) for b in reciprocal_lengths(lattice))
     if style in "gm":
-        grid = ints_at(lines, 3, path, "three subdivisions", 3)[:3]
+        grid = numbers_at(lines, 3, path, "three subdivisions", 3, int)[:3]
         if min(grid) < 1:
             raise input_error(path, "subdivisions of the grid", line=4, value=lines[3], accepted="at least 1 each")
         return math.prod(grid)
-    return _generated(lines, style, lattice, scale, path)
+    # a generating lattice: the reciprocal cell's volume divided by the volume of the generating lattice's cell
+    cell = volume_of([numbers_at(lines, k, path, "a generating vector", 3)[:3] for k in (3, 4, 5)])
+    if cell == 0:
+        raise input_error(path, "the generating vectors lie in one plane", line=4)
+    if style in "ck":  # Cartesian, in units of 2 pi / scale
+        cell *= volume_of(lattice) / scale**3
+    return max(1, round(1 / cell))
 
 
 def from_spacing(lattice: Lattice, spacing: float = 0.5) -> int:
@@ -282,22 +285,11 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> int:
     """Return the number of points in an explicit list, or of points along lines between pairs of points."""
     if style != "l":
         for at in range(3, 3 + count):
-            floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
+            numbers_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
         return count
     ends = [at for at in range(4, len(lines)) if lines[at].strip()]
     for at in ends:
-        floats_at(lines, at, path, "a k-point of line mode", 3)
+        numbers_at(lines, at, path, "a k-point of line mode", 3)
     if not ends or len(ends) % 2:
         raise input_error(path, f"line mode needs pairs of k-points, found {len(ends)}", line=len(lines))
     return count * len(ends) // 2
-
-
-def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> int:
-    """Return the number of points of a generating lattice: the reciprocal cell's volume divided by the volume of the
-    generating lattice's cell."""
-    cell = volume_of([floats_at(lines, k, path, "a generating vector", 3)[:3] for k in (3, 4, 5)])
-    if cell == 0:
-        raise input_error(path, "the generating vectors lie in one plane", line=4)
-    if style in "ck":  # Cartesian, in units of 2 pi / scale
-        cell *= volume_of(lattice) / scale**3
-    return max(1, round(1 / cell))

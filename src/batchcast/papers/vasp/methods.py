@@ -154,7 +154,6 @@ class FeatureMethod:
         self.learnt: list[tuple[float, int, Row, float]] = []
         self.errors: deque[float] = deque(maxlen=ERRORS_KEPT)
         self.trained: list[dict[str, Any]] = []
-        self.low = self.high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict by the model or, with the reason as `basis`, by the history predictor (`recent_mean`)."""
@@ -298,16 +297,14 @@ class Regression(FeatureMethod):
         if self.warm_start and self.kind not in WARM:
             raise ValueError(f"{self.kind} has no warm start (accepted: {', '.join(WARM)})")
         super().__post_init__()
-        self.regressor: Regressor | None = None
 
     def fit_rows(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit to all rows; continue the last fit (warm start) only if the last encoder covers the rows."""
         before = self.regressor if self.encode(rows) else None
-        self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
+        self.regressor: Regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
 
     def predict_row(self, row: Row) -> float:
         """Return the predicted log10 seconds of a row."""
-        assert self.regressor is not None
         return self.regressor.predict_row(self.encoder.one_hot([row])[0])
 
 
@@ -382,18 +379,14 @@ class Irpa(FeatureMethod):
     mean: Literal["log10", "seconds"] = "log10"
     sub_models: Literal["first", "all"] = "first"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.below: list[Regressor] = []
-        self.classifier: MixedBayes | PackedForest | None = None
-        self.classes = np.zeros(0, dtype=int)
-
     def fit_rows(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit the sub-models and the classifier, from rows in order of submission."""
         before = {r.kind: r for r in self.below} if self.encode(rows) else {}
         x, seed = self.encoder.one_hot(rows), self.seed
         cut = int(FIRST * len(rows))
-        self.below = [fit_regressor(k, x[:cut], log_run[:cut], seed, before.get(k)) for k in SUB_MODELS]
+        self.below: list[Regressor] = [
+            fit_regressor(k, x[:cut], log_run[:cut], seed, before.get(k)) for k in SUB_MODELS
+        ]
         values = np.column_stack([r.predict(x[cut:]) for r in self.below])
         truth = log_run[cut:, None]
         error = np.abs(values - truth) if self.mean == "log10" else np.abs(10**values - 10**truth)
@@ -402,7 +395,7 @@ class Irpa(FeatureMethod):
             # with less smoothing, weights become 0 or 1 by chance if sub-models give constant predictions on the later
             # rows
             without = np.zeros((len(codes), 0), dtype=int)
-            self.classifier = MixedBayes.fit(without, values, codes, (), smoothing=1e-6)
+            self.classifier: MixedBayes | PackedForest = MixedBayes.fit(without, values, codes, (), smoothing=1e-6)
         else:
             from sklearn.ensemble import RandomForestClassifier
 
@@ -415,18 +408,9 @@ class Irpa(FeatureMethod):
         """Return log10 of the predicted run time PV in seconds."""
         x = self.encoder.one_hot([row])[0]
         values = np.array([r.predict_row(x) for r in self.below])
-        weights = self._weights(values)
+        weights = np.zeros(len(SUB_MODELS))  # a sub-model whose prediction was never the nearest has the weight 0
+        weights[self.classes] = self.classifier.predict(values)
         return float(weights @ values if self.mean == "log10" else np.log10(weights @ 10**values))
-
-    def _weights(self, values: np.ndarray) -> np.ndarray:
-        """Return the weight pb of each sub-model, with sum 1; the weight is 0 if the sub-model's prediction was never
-        the nearest."""
-        weights = np.zeros(len(SUB_MODELS))
-        if isinstance(self.classifier, MixedBayes):
-            weights[self.classes] = self.classifier.probabilities(np.zeros((1, 0), dtype=int), values[None, :])[0]
-        elif self.classifier is not None:
-            weights[self.classes] = self.classifier.predict(values)
-        return weights
 
 
 @dataclass(eq=False, repr=False)
@@ -498,19 +482,16 @@ class Brbf(FeatureMethod):
         super().__post_init__()
         self.key = [self.columns.index(name) for name in KEY if name in self.columns]
         self.networks: dict[Row, RbfNetwork] = {}
-        self.bayes: MixedBayes | None = None
-        self.general: RbfNetwork | None = None
 
     def fit_rows(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit the networks of frequent keys and the general model, from rows in order of submission."""
-        if not self.encode(rows):
-            self.networks, self.general = {}, None
+        goes_on = self.encode(rows)
         values, codes = self.encoder.scaled(rows), self.encoder.codes(rows)
         of_key: dict[Row, list[int]] = {}
         for k, row in enumerate(rows):
             of_key.setdefault(self._key(row), []).append(k)
         self.networks = {
-            key: self._network(values[members], log_run[members], self.networks.get(key))
+            key: self._network(values[members], log_run[members], self.networks.get(key) if goes_on else None)
             for key, members in of_key.items()
             if len(members) > self.key_min and values.shape[1]
         }
@@ -520,12 +501,10 @@ class Brbf(FeatureMethod):
         sizes = tuple(len(known) for known in self.encoder.categories.values())
         self.bayes = MixedBayes.fit(codes[:cut], values[:cut], label, sizes)
         inputs = self.bayes.probabilities(codes[cut:], values[cut:])
-        self.general = self._network(inputs, log_run[cut:], self.general)
+        self.general: RbfNetwork = self._network(inputs, log_run[cut:], self.general if goes_on else None)
 
     def predict_row(self, row: Row) -> float:
         """Return the predicted log10 seconds, from the network of the row's key, else from the general network."""
-        assert self.bayes is not None
-        assert self.general is not None
         values = self.encoder.scaled([row])
         network = self.networks.get(self._key(row))
         if network is not None:

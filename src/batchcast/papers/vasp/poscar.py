@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TypeVar
+from typing import Any
 
 from ...errors import InputError, input_error
 
-Number = TypeVar("Number", int, float)
 Lattice = tuple[tuple[float, ...], ...]
 
 
@@ -37,32 +36,22 @@ def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
     return text
 
 
-def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
-    """Return the numbers at the beginning of line `at`, at least `at_least` numbers; Fortran's 1.0D0 is accepted."""
-    return _numbers(lines, at, path, what, at_least, _fortran)
-
-
-def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
-    """Return the whole numbers at the beginning of line `at`, at least `at_least` numbers."""
-    return _numbers(lines, at, path, what, at_least, int)
-
-
 def truncated(path: str, line: int | None, where: str) -> InputError:
     """Return the error for a file that ends too early."""
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
 
-def _fortran(word: str) -> float:
+def fortran(word: str) -> float:
     """Return a number in Fortran's notation, such as 1.0D0."""
-    return float(word.replace("d", "e").replace("D", "E"))
+    return float(word.lower().replace("d", "e"))
 
 
-def _numbers(
-    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
-) -> list[Number]:
-    """Return the numbers at the beginning of a line, converted by `read`; InputError if there are fewer than
-    `at_least`."""
-    numbers: list[Number] = []
+def numbers_at(
+    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Any] = fortran
+) -> list[Any]:
+    """Return the numbers at the beginning of line `at` (from 0), converted by `read`; InputError if there are fewer
+    than `at_least`."""
+    numbers = []
     with suppress(ValueError):  # the numbers end at the first other word
         for word in line_at(lines, at, path, what).split():
             numbers.append(read(word))
@@ -106,8 +95,8 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
     lines = text.splitlines()
     if not text.strip():
         raise input_error(path, "is empty", accepted="a POSCAR of VASP 4 or 5", hint="copy it from the run's CONTCAR")
-    scale = floats_at(lines, 1, path, "scale factor", at_least=1)
-    rows = [floats_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
+    scale = numbers_at(lines, 1, path, "scale factor", at_least=1)
+    rows = [numbers_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
     lattice, volume, factor = _scaled(rows, scale, path)
     at, species, counts = _species(lines, path)
     if line_at(lines, at, path, "Selective dynamics, Direct or Cartesian")[0] in "sS":
@@ -150,13 +139,11 @@ def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...], tuple[i
     if not words[0].isdigit():
         at, names = 6, tuple(re.split("[/_]", word)[0] for word in takewhile(lambda word: word[0].isalpha(), words))
     counts = tuple(map(int, takewhile(str.isdigit, line_at(lines, at, path, "numbers of ions").split())))
-    what, accepted = "", ""
+    where: dict[str, Any] = {"line": at + 1, "value": lines[at]}
     if sum(counts) == 0:
-        what, accepted = "numbers of ions per species expected", "whole numbers: 4 8"
-    elif names and len(names) != len(counts):
-        what = f"{len(names)} species names but {len(counts)} numbers of ions"
-    if what:
-        raise input_error(path, what, line=at + 1, value=lines[at], accepted=accepted)
+        raise input_error(path, "numbers of ions per species expected", **where, accepted="whole numbers: 4 8")
+    if names and len(names) != len(counts):
+        raise input_error(path, f"{len(names)} species names but {len(counts)} numbers of ions", **where)
     return at + 1, names, counts
 
 
@@ -172,7 +159,7 @@ def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None
             x, y, z = block[ion].split()[:3]
             float(x), float(y), float(z)
         except ValueError:  # a number in Fortran notation (1.0D0), or an error to report
-            floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
+            numbers_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
 
 
 BLOCK = 1 << 18
@@ -218,12 +205,6 @@ def scan_potcar(
         jump = known.get(key, 0)
         if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
             window.jump(position + jump)
-    _check_end(descriptor, path, potentials)
-    return tuple(potentials)
-
-
-def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
-    """Check that the file is not empty and has potentials, and that the last potential is complete."""
     size = os.fstat(descriptor).st_size
     if size == 0:
         raise input_error(path, "is empty", accepted="potentials one after the other")
@@ -231,6 +212,7 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
         raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
     if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
         raise truncated(path, None, f"inside potential {len(potentials)} ({potentials[-1].titel})")
+    return tuple(potentials)
 
 
 class _Window:

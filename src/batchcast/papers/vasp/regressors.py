@@ -51,9 +51,8 @@ class RbfNetwork:
         m) time, the weights O(rows m^2); these costs are 2 and 16 times as high if `settled` chooses `ridge` or
         `floor`.
         """
-        if ridge is None or floor is None:
-            ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
-            ridge, floor = settled(x, y, m, ridges, floors, seed, before)
+        ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
+        ridge, floor = settled(x, y, m, ridges, floors, seed, before)
         centres, label = _cluster(x, m, seed, before)
         spreads = _spreads(x, centres, label, floor)
         weights, bias = _weights(basis(x, centres, spreads), y, ridge)
@@ -77,13 +76,13 @@ def settled(
 
     Rows are in time order, so the choice predicts later training rows from earlier training rows. The error is the mean
     absolute error in log10; ties go to the smoother network, which is the network that is tried first. If there are
-    fewer than 20 rows, the result is ridge 0.1 and floor 1.
+    fewer than 20 rows, the result is ridge 0.1 and floor 1. A single given ridge or floor is always returned.
 
     >>> x = np.arange(40.0)[:, None]
     >>> settled(x, np.zeros(40), 4, RIDGES, FLOORS, 0, None)
     (1.0, 2.0)
     """
-    if len(x) < FEWEST:
+    if len(x) < FEWEST or len(ridges) == len(floors) == 1:
         return 0.1 if len(ridges) > 1 else ridges[0], 1.0 if len(floors) > 1 else floors[0]
     cut = len(x) - len(x) // 4
     centres, label = _cluster(x[:cut], m, seed, before)
@@ -101,11 +100,14 @@ def settled(
 
 def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float) -> np.ndarray:
     """Return each centre's spread: the root mean square distance of its rows, but at least `floor` times the distance
-    to the nearest centre."""
+    to the nearest other centre (1 if there is none)."""
     squares = ((x - centres[label]) ** 2).sum(axis=1)
     counts = np.maximum(np.bincount(label, minlength=len(centres)), 1)
     spreads = np.sqrt(np.bincount(label, squares, minlength=len(centres)) / counts)
-    return np.maximum(spreads, np.maximum(floor * _to_nearest(centres), 1e-3))
+    apart = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    to_nearest = np.sqrt(apart.min(axis=1)) if len(centres) > 1 else np.ones(1)
+    return np.maximum(spreads, np.maximum(floor * to_nearest, 1e-3))
 
 
 def _weights(phi: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
@@ -139,15 +141,6 @@ def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tup
         warnings.simplefilter("ignore")  # "fewer distinct rows than clusters": empty clusters are harmless here
         clustering = KMeans(m, init=start, n_init=1, random_state=seed).fit(x)
     return clustering.cluster_centers_, clustering.labels_
-
-
-def _to_nearest(centres: np.ndarray) -> np.ndarray:
-    """Return the distance of each centre to the nearest other centre; 1 if there is only one centre."""
-    if len(centres) < 2:
-        return np.ones(len(centres))
-    squares = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
-    np.fill_diagonal(squares, np.inf)
-    return np.asarray(np.sqrt(squares.min(axis=1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +179,10 @@ class MixedBayes:
             # the minimum of the variances matters if all features are constant, so that every variance is 0
             mean, variance = bells.theta_, np.maximum(bells.var_, 1e-9)
         return cls(np.log(counts / counts.sum()), frequency, mean, variance)
+
+    def predict(self, row: np.ndarray) -> np.ndarray:
+        """Return P(class | row), (classes,), for one row of continuous features, by a model without discrete ones."""
+        return np.asarray(self.probabilities(np.zeros((1, 0), dtype=int), row[None, :])[0])
 
     def probabilities(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return P(class | row), (rows, classes), with rows that sum to 1."""
@@ -282,7 +279,13 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
     of 0.1 is a quarter of the run time, while the value in use, 0.01, is 2 %.
     """
     if kind == "forest":
-        forest = _forest(x, y, seed, before)
+        from sklearn.ensemble import RandomForestRegressor
+
+        trees, own_seed = (TREES, seed) if before is None else (TREES // 2, seed + len(y))
+        forest = RandomForestRegressor(n_estimators=trees, random_state=own_seed, n_jobs=1).fit(x, y)
+        if before is not None:
+            forest.estimators_ = [*before.model.estimators_[TREES // 2 :], *forest.estimators_]
+            forest.n_estimators = TREES
         return Regressor(kind, forest, PackedForest.of(forest))
     if kind == "svr":
         from sklearn.svm import SVR
@@ -295,27 +298,10 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
         from sklearn.linear_model import BayesianRidge
 
         return Regressor(kind, BayesianRidge().fit(x, y))
-    return Regressor(kind, _boosted(x, y, seed, before))
-
-
-def _forest(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -> Any:
-    """Fit a random forest; a warm start keeps the younger half of the trees."""
-    from sklearn.ensemble import RandomForestRegressor
-
-    if before is None:
-        return RandomForestRegressor(n_estimators=TREES, random_state=seed, n_jobs=1).fit(x, y)
-    forest = RandomForestRegressor(n_estimators=TREES // 2, random_state=seed + len(y), n_jobs=1).fit(x, y)
-    forest.estimators_ = [*before.model.estimators_[TREES // 2 :], *forest.estimators_]
-    forest.n_estimators = TREES
-    return forest
-
-
-def _boosted(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -> Any:
-    """Fit gradient-boosted trees; a warm start continues the model `before`."""
     import lightgbm
 
     settings = {"objective": "l2", "seed": seed, "num_threads": 1, "verbosity": -1, "deterministic": True}
     data = lightgbm.Dataset(x, y, params={"verbosity": -1})
-    if before is None or before.model.num_trees() > 2 * BOOSTS:
-        return lightgbm.train(settings, data, num_boost_round=BOOSTS)
-    return lightgbm.train(settings, data, num_boost_round=BOOSTS // 2, init_model=before.model)
+    init = None if before is None or before.model.num_trees() > 2 * BOOSTS else before.model
+    rounds = BOOSTS if init is None else BOOSTS // 2
+    return Regressor(kind, lightgbm.train(settings, data, num_boost_round=rounds, init_model=init))

@@ -39,54 +39,40 @@ def command(
     from ...errors import UsageError
     from ...predict.registry import load, parse_spec, split_specs
     from ...report.terminal import show
-    from .study import (
-        METHODS,
-        SPLITS,
-        can,
-        cannot,
-        distribution,
-        facts,
-        read_runs,
-        study,
-        summary_tables,
-        synthetic_figures,
-        synthetic_tables,
-        vasp_sections,
-    )
+    from . import study
 
     if page is not None and not page.absolute().parent.is_dir():
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
     if quick:
         how["resamples"], synthetic = 1, min(synthetic, 4_000)
-    resamples, seed = how["resamples"], how["seed"]
-    specs = split_specs(predictors) if predictors else list(METHODS)
+    resamples = how["resamples"]
+    specs = split_specs(predictors) if predictors else list(study.METHODS)
     for spec in specs if predictors else ():
         # a method named by the user must exist; a method of the paper that is not installed is listed as missing
         load("runtime", parse_spec(spec)[0])
     if data is not None and begins_with(data, b"PAR1"):
         return _of_own_jobs(data, specs, page, as_json, how)
     path = data or shared_folder() / DATA
-    runs = read_runs(path)
-    with progress("models", len(specs) * len(SPLITS) * resamples) as tick:
-        results = study(runs, specs, tick=tick, **how)
-    drawn, shares = _synthetic(synthetic, specs, seed) if synthetic else ([], [])
-    beside, figures = (synthetic_tables(drawn, shares), synthetic_figures(drawn)) if drawn else ([], [])
-    systems, dropped = len(np.unique(runs.system)), runs.trace.info.dropped
-    known = facts(runs)
-    limits = [cannot(known), can(known)]
-    settings = {"predictor": specs, "splits": list(SPLITS), "train_share": 0.8, "resamples": resamples, "seed": seed}
-    settings["synthetic"] = synthetic
-    log: dict[str, Any] = {"source": str(path), "jobs": len(runs.trace), "systems": systems, "dropped": dropped}
+    runs = study.read_runs(path)
+    with progress("models", len(specs) * len(study.SPLITS) * resamples) as tick:
+        results = study.study(runs, specs, tick=tick, **how)
+    drawn, shares = _synthetic(synthetic, specs, how["seed"]) if synthetic else ([], [])
+    beside = study.synthetic_tables(drawn, shares) if drawn else []
+    known = study.facts(runs)
+    limits = [study.cannot(known), study.can(known)]
+    settings = {"predictor": specs, "splits": list(study.SPLITS), "train_share": 0.8, **how, "synthetic": synthetic}
+    log: dict[str, Any] = {"source": str(path), "jobs": len(runs.trace), "systems": len(np.unique(runs.system))}
+    log["dropped"] = runs.trace.info.dropped
     if page is not None:
-        sections = vasp_sections(results, runs, known, resamples, [*beside, *figures])
+        figures = study.synthetic_figures(drawn) if drawn else []
+        sections = study.vasp_sections(results, runs, known, resamples, [*beside, *figures])
         write_page(page, "Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
     if as_json:
-        shares = [{"table": "run_time_distribution", **row} for row in distribution(runs)]
-        log |= {"distribution": shares, "facts": known}
-        emit(document("reproduce-vasp", log, settings, limits, [*results, *drawn]))
+        log["distribution"] = [{"table": "run_time_distribution", **row} for row in study.distribution(runs)]
+        emit(document("reproduce-vasp", log | {"facts": known}, settings, limits, [*results, *drawn]))
         return
-    show(console(), [*summary_tables(results, resamples), *beside, *limits])
-    say(f"seed {seed}; -o FILE.html writes a page that also has figures")
+    show(console(), [*study.summary_tables(results, resamples), *beside, *limits])
+    say(f"seed {how['seed']}; -o FILE.html writes a page that also has figures")
 
 
 def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool, how: dict[str, Any]) -> None:

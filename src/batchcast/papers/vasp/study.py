@@ -28,12 +28,11 @@ from ...metrics.accuracy import APA, MAE, accuracy, best_relative_error, precisi
 from ...metrics.paired import DECIDES, LEAST_GROUPS, Difference
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
-from ...report.blocks import Block, Callout, Figure, Section, Table
+from ...report.blocks import Block, Callout, Figure, Section, Table, columns_of
 from ...report.difference import difference_words
 from ...report.figures import bars
 from ...table import LogInfo, Nominal, Trace
 from ...units import span
-from ..shared import columns_of
 from .features import FEATURES, TEXT_FEATURES, features
 from .incar import parse_incar
 from .methods import KEY, Brbf
@@ -74,7 +73,11 @@ def read_runs(path: str | Path) -> Runs:
             dropped[copy] += 1
         else:
             runs[key] = row | {"line": str(line)}
-    return _runs(list(runs.values()), LogInfo(source=name, format="csv", dropped=dropped), name)
+    made = sorted((_run(row, name) for row in runs.values()), key=lambda run: run["submit_time"])
+    cells = {column: [run[column] for run in made] for column in made[0]}
+    system, kind = (np.array(cells.pop(column)) for column in ("system", "kind"))
+    columns = {k: Nominal.encode(v) if k in TEXT_FEATURES else np.array(v, float) for k, v in cells.items()}
+    return Runs(Trace.from_arrays(columns, LogInfo(source=name, format="csv", dropped=dropped)), system, kind)
 
 
 def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -98,24 +101,16 @@ def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise input_error(name, what, hint=hint) from None
 
 
-def _runs(rows: list[dict[str, str]], info: LogInfo, name: str) -> Runs:
-    """Convert rows of the table to runs in time order; InputError names the line of a run that cannot be read."""
-    cells: dict[str, list[Any]] = {}
-    for row in rows:
-        try:
-            when = datetime.strptime(" ".join(row["date"].split()), "%Y.%m.%d %H:%M:%S").replace(tzinfo=UTC)
-            run = {"submit_time": when.timestamp(), "wait_time": 0.0, "run_time": float(row["elapsed_s"])}
-            run |= {"req_procs": float(row["cores"])}
-            system = _formula(row["titel"], row["ions_per_type"])
-            kind = f"{'HF' if row['lhfcalc'].startswith('T') else 'PBE'}, ENCUT {float(row['encut']):g} eV"
-            for column, value in {**run, **_features(row), "system": system, "kind": kind}.items():
-                cells.setdefault(column, []).append(value)
-        except (ValueError, IndexError) as error:
-            raise input_error(name, f"a run that cannot be read: {error}", line=int(row["line"])) from None
-    order = np.argsort(np.array(cells["submit_time"]), kind="stable")
-    system_of, kind_of = (np.array(cells.pop(column))[order] for column in ("system", "kind"))
-    columns = {k: Nominal.encode(v) if k in TEXT_FEATURES else np.array(v, float) for k, v in cells.items()}
-    return Runs(Trace.from_arrays(columns, info), system_of, kind_of)
+def _run(row: Mapping[str, str], name: str) -> dict[str, Any]:
+    """Convert a row of the table to a run; InputError names the line of a run that cannot be read."""
+    try:
+        when = datetime.strptime(" ".join(row["date"].split()), "%Y.%m.%d %H:%M:%S").replace(tzinfo=UTC)
+        run = {"submit_time": when.timestamp(), "wait_time": 0.0, "run_time": float(row["elapsed_s"])}
+        kind = f"{'HF' if row['lhfcalc'].startswith('T') else 'PBE'}, ENCUT {float(row['encut']):g} eV"
+        system = _formula(row["titel"], row["ions_per_type"])
+        return {**run, "req_procs": float(row["cores"]), **_features(row), "system": system, "kind": kind}
+    except (ValueError, IndexError) as error:
+        raise input_error(name, f"a run that cannot be read: {error}", line=int(row["line"])) from None
 
 
 def _features(row: Mapping[str, str]) -> Mapping[str, float | str]:
@@ -241,7 +236,9 @@ def study(
     done = 0
     for split in splits:
         points_of: dict[str, np.ndarray] = {}
+        rngs = [np.random.default_rng([seed, SPLITS.index(split), number]) for number in range(resamples)]
         plain = _split(runs, split, np.random.default_rng([seed, SPLITS.index(split), 0]))
+        drawn = [resampled(_split(runs, split, rng), rng) for rng in rngs] if resamples > 1 else [plain]
         for spec in methods:
             if parse_spec(spec)[0] not in registered:
                 results.append({"predictor": spec, "split": split, "note": NOT_INSTALLED})
@@ -249,9 +246,7 @@ def study(
             figures = []
             if resamples > 1:
                 points_of[spec] = predict_split(runs.trace, plain, spec, seed)[0]
-            for number in range(resamples):
-                rng = np.random.default_rng([seed, SPLITS.index(split), number])
-                rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
+            for rows in drawn:
                 points, more = predict_split(runs.trace, rows, spec, seed)
                 points_of.setdefault(spec, points)
                 figures.append(figures_of(points, runs.trace.run_time[rows.test]) | more)
@@ -290,7 +285,7 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """Return accuracy measures: Return a method's scores: ACC and REC per range and cut, MRE, MAE, APA, and the share
+    """Return accuracy measures: ACC and REC per range and cut, MRE, MAE, APA, and the share
     of underestimates."""
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
@@ -313,12 +308,6 @@ def distribution(runs: Runs) -> list[dict[str, Any]]:
         | {name: float(((m >= low) & (m < (high or np.inf))).mean()) for name, m in minutes.items()}
         for low, high in RANGES
     ]
-
-
-def core_time(runs: Runs) -> dict[str, float]:
-    """Return figure 1: the share of processor time by kind of run."""
-    spent = runs.trace.run_time * runs.trace.procs()
-    return {str(kind): float(spent[runs.kind == kind].sum() / spent.sum()) for kind in np.unique(runs.kind)}
 
 
 def facts(runs: Runs) -> dict[str, Any]:
@@ -482,10 +471,10 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 def differences_tables(rows: Rows, words: str) -> list[Table]:
     """Compare each method with the paper's random forest, with 90 % intervals; empty if there are no results of the
     forest."""
-    first = next((row for row in rows if "against" in row), None)
-    if first is None:
+    rows = _named(row for row in rows if "against" in row)
+    if not rows:
         return []
-    against = shown_name(first["against"])
+    against, of_groups = shown_name(rows[0]["against"]), rows[0]["groups_of"]
     columns = columns_of(
         "name|predictor", f"apa_words|apa against {against}|difference",
         f"mae_words|mean error against {against}|difference",
@@ -494,16 +483,16 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
         row
         | {"apa_words": difference_words(Difference.of(row, "apa"), "ratio")}
         | {"mae_words": difference_words(Difference.of(row, "mae_s"), "seconds")}
-        for row in _named(row for row in rows if "against" in row)
+        for row in rows
     ]
     by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.of(row, "apa")) is not None}
     groups = next(iter(by_method.values())).groups or 0
     note = (
-        f"Intervals of 90 % over {groups:,} groups of {first['groups_of']}, in the split itself, not resampled. "
+        f"Intervals of 90 % over {groups:,} groups of {of_groups}, in the split itself, not resampled. "
         "Level: these runs do not show which of both methods is better."
     )
     if groups < LEAST_GROUPS:
-        note = f"No interval: {groups} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
+        note = f"No interval: {groups} groups of {of_groups}, {LEAST_GROUPS} are needed."
     decided = "; ".join(
         f"{shown_name(method)} {100 * apa.largest_share:.0f} %, and without this group the difference is "
         f"{apa.without_largest:+.3f}"
@@ -532,7 +521,8 @@ def _run_blocks(runs: Runs) -> list[Block]:
     """Return the blocks about the public runs: a sentence, table 2 and figure 1."""
     dropped = "; ".join(f"{count:,} rows left out: {rule}" for rule, count in runs.trace.info.dropped.items())
     rows = [row | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in distribution(runs)]
-    spent = core_time(runs)
+    spent = runs.trace.run_time * runs.trace.procs()
+    share_of = {str(kind): float(spent[runs.kind == kind].sum() / spent.sum()) for kind in np.unique(runs.kind)}
     columns = columns_of(
         "range_min|run time, minutes",
         "share_paper|paper|share|the paper's table 2; it ends with 26.5 % over 120 minutes",
@@ -546,7 +536,7 @@ def _run_blocks(runs: Runs) -> list[Block]:
     return [
         f"{len(runs.trace):,} distinct runs of {len(np.unique(runs.system))} systems. {dropped}.",
         Table("Table 2: distribution of run times", columns, rows),
-        bars(title, list(spent), {value: list(spent.values())}, value=value, kind="share", caption=caption),
+        bars(title, list(share_of), {value: list(share_of.values())}, value=value, kind="share", caption=caption),
     ]
 
 
@@ -555,17 +545,20 @@ def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = 
     figures."""
     rows, words = [row for row in results if row["split"] == split], SPLIT_WORDS[split]
     scored = _named(row for row in rows if "apa" in row)
-    blocks: list[Block] = [_overview(rows, split, resamples), *differences_tables(scored, words)]
+    absent = {row["predictor"]: row["note"] for row in rows if "note" in row}
+    blocks: list[Block] = [_overview(scored, absent, split, resamples), *differences_tables(scored, words)]
     if on_page:
         caption = f"Like the paper's figures 6 to 9, for the public runs, {words}."
-        absent = {shown_name(row["predictor"]): row["note"] for row in rows if "note" in row}
-        blocks += [Callout(f"{name}: {note}", "warning") for name, note in absent.items()]
+        blocks += [Callout(f"{shown_name(spec)}: {note}", "warning") for spec, note in absent.items()]
         blocks += [cut_figure(scored, cut, split, caption) for cut in CUTS]
-    return [*blocks, *range_tables(scored, words), _mre(scored, split)]
+    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|the paper's table 5, for other jobs")
+    errors = [{**row, "text": _spread(row, "best_90_mre"), "paper": PAPER_MRE.get(row["predictor"])} for row in scored]
+    title = f"Table 5: mean relative error, best 90 % predicted under 1 h · {words}"
+    return [*blocks, *range_tables(scored, words), Table(title, columns, errors)]
 
 
-def _overview(rows: Rows, split: str, resamples: int) -> Table:
-    """Return the table of accuracy measures of all methods on one split."""
+def _overview(rows: Rows, absent: Mapping[str, str], split: str, resamples: int) -> Table:
+    """Return the table of accuracy measures of all methods on one split; `absent` has remarks on other methods."""
     columns = columns_of(
         "name|predictor", "apa|apa|ratio|mean of min(predicted, actual) / max(predicted, actual); 1 is perfect",
         "apa_sd|± apa|ratio|standard deviation over the resamples",
@@ -576,13 +569,11 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
         "rec_under_60_min|REC 1 h|ratio|recall of 'under 1 h'", "acc_under_120_min|ACC 2 h|ratio",
         "rec_under_120_min|REC 2 h|ratio",
     )  # fmt: skip
-    named = _named(row for row in rows if "note" not in row)
-    absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
     note = (
         "Means over the resamples; ± is their standard deviation. Methods are trained once and do not learn during the "
-        "test (the paper's protocol)." + (" Each resample draws new systems." if split == "system" else "") + absent
-    )
-    return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, named, note)
+        "test (the paper's protocol)." + (" Each resample draws new systems." if split == "system" else "")
+    ) + "".join(f" {spec}: {words}." for spec, words in absent.items())
+    return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, rows, note)
 
 
 def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
@@ -593,15 +584,6 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
     series = {title: [row[key] for row in scored] for title, key in shares.items()}
     title, value = f"Recognition of runs under {cut // 60} h ({what})", f"ACC and REC of the cut at {cut // 60} h"
     return bars(title, names, series, value=value, kind="share", caption=caption)
-
-
-def _mre(scored: Rows, split: str) -> Table:
-    """Return Table 5: each method's mean relative error beside the printed error."""
-    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|the paper's table 5, for other jobs")
-    rows = [
-        row | {"text": _spread(row, "best_90_mre"), "paper": PAPER_MRE.get(row["predictor"])} for row in _named(scored)
-    ]
-    return Table(f"Table 5: mean relative error, best 90 % predicted under 1 h · {SPLIT_WORDS[split]}", columns, rows)
 
 
 def _named(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -632,8 +614,8 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
     tables = []
     note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
     for data, figures, printed in (("first", "Figures 6 and 7, table 5", PAPER_MRE), ("second", "Figures 8 and 9", {})):
-        rows = _named(row for row in results if row["data"] == data)
-        rows = [row | {"paper": printed.get(str(row["predictor"]))} for row in rows]
+        named = _named(row for row in results if row["data"] == data)
+        rows = [row | {"paper": printed.get(str(row["predictor"]))} for row in named]
         tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
         tables += range_tables(rows, "synthetic first set") if printed else []
     return [*tables, shares_table(shares)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cli.grammar import Verbs, option, output_option
+from ...cli.grammar import JSON, Verbs, option, output_option
 from ...cli.output import console, document, echo, emit, plain, progress, say
 from ...units import counted, format_duration, span
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 
-json_option = option("--json", "Print one JSON document.", "as_json")
 COUNT, FROM_ZERO, PLACE = click.IntRange(min=1), click.IntRange(min=0), click.Path(path_type=Path)
 HISTORY_HELP = (
     "Finished jobs with features: a file of `vasp collect`, a CSV, or a store (path, sqlite:///, postgresql://). "
@@ -41,16 +40,15 @@ def command() -> None:
     """Read features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for predictors such as irpa and brbf."""
 
 
-@command.command()
+@command.command(json=JSON)
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--wavecar/--no-wavecar", default=True, show_default=True, help="Assume ISTART=1 if there is a WAVECAR.")
-@json_option
 def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     """Print the features of the inputs in DIRECTORY; VASP's defaults are marked.
 
     POTCAR text is never stored or printed: only ZVAL, ENMAX, LULTRA and the name of each potential are read.
     """
-    from . import read_features
+    from .collect import read_features
     from .features import DEFAULTS_FROM, MEANINGS
 
     read = read_features(directory, look_for_wavecar=wavecar)
@@ -69,7 +67,7 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     say(f"defaults: {DEFAULTS_FROM}")
 
 
-@command.command()
+@command.command(json=JSON)
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path())
 @option("--history FILE|STORE", HISTORY_HELP)
 @option("--procs N", "Processors of each job.", type=COUNT, required=True)
@@ -77,7 +75,6 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 @option("--user NAME", "Owner of the jobs. Default: you.")
 @option("--name NAME", "Name of the jobs, for also=job_name.", "job_name")
 @option("--predictor NAME", PREDICTOR_HELP, default="boosted")
-@json_option
 def estimate(
     directories: tuple[str, ...], history: str | None, user: str | None, job_name: str | None, as_json: bool, **how: Any
 ) -> None:
@@ -166,9 +163,8 @@ def _show_one(one: Estimate) -> None:
 
 def _show(title: str, columns: Sequence[str], rows: list[dict[str, Any]]) -> None:
     """Print rows as a table; `columns` are texts for `columns_of`."""
-    from ...report.blocks import Table
+    from ...report.blocks import Table, columns_of
     from ...report.terminal import show
-    from ..shared import columns_of
 
     show(console(), [Table(title, columns_of(*columns), rows)])
 
@@ -199,7 +195,7 @@ def _show_several(found: list[Estimate]) -> None:
     _show("Estimated run times", columns, rows)
 
 
-@command.command()
+@command.command(json=JSON)
 @option("--log LOG", "Job log with working directories.", "jobs", required=True, type=click.Path())
 @option("--root", "Folder of the working directories on this host.", required=True, type=PLACE)
 @option("-o, --output", "Output file (Parquet).", required=True, type=PLACE)
@@ -209,7 +205,6 @@ def _show_several(found: list[Estimate]) -> None:
 @option("--format swf|sacct|pbs|csv|parquet", "Format of the log. Default: recognized by content.")
 @option("--map FILE.toml|NAME", "Column map of a CSV.", type=click.Path())
 @option("--timezone ZONE", "Time zone of the log. Default: the log's own, else UTC.")
-@json_option
 def collect(
     jobs: str, root: Path, output: Path, strip: str, tags: str, changed: Changed, as_json: bool, **reading: Any
 ) -> None:
@@ -259,13 +254,12 @@ def collect(
     _show(f"{output}: {counted(len(trace))}", columns, rows)
 
 
-@command.command()
+@command.command(json=JSON)
 @output_option("Output; the ending sets CSV or Parquet.", required=True)
 @option("--like first|second", "Data set of Wu et al. 2019 to imitate.", "shares", default="first")
 @option("--jobs", "Number of jobs.", type=COUNT, default=10_000)
 @option("--users", "Number of users.", type=COUNT, default=120)
 @option("--seed", "Random seed; the same seed gives the same log.", type=FROM_ZERO, default=0)
-@json_option
 def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: bool) -> None:
     """Write a synthetic log of VASP jobs with the features of their input files."""
     import numpy as np
