@@ -15,7 +15,7 @@ from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
-from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
+from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
 from ..slurm.sacct import PARSERS
 from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
@@ -151,10 +151,9 @@ class _Table:
 
     def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         """Returns a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
-        values = self._memos[column.target].of(texts)
         forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
         what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
-        self._problems.unknown_at(np.flatnonzero(values == BAD).tolist(), lines, what, texts)
+        values = self._memos[column.target].read(texts, lines, what, self._problems)
         if column.target == "req_time":
             self.unlimited += int((values == UNLIMITED).sum())
         values = np.where(np.isinf(values), np.nan, values)
