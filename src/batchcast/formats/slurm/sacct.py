@@ -20,7 +20,7 @@ import numpy as np
 from ...columns import OUT_OF_MEMORY
 from ...errors import input_error
 from ...job import is_slurm_state, status_from_sacct
-from ...table import LogInfo, Nominal, Trace, Values
+from ...table import LogInfo, Nominal, Trace
 from ...table.columns import SORTED, in_log_order
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
@@ -483,7 +483,10 @@ class _Table:
         nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))
         measured, outgrew = records.peaks.by_record(ids.tolist(), nodes)
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
-        outgrown = _ran_out(columns, outgrew)
+        status = columns.get("status")
+        outgrew &= status.is_any(["failed"]) if isinstance(status, Nominal) else False
+        if isinstance(status, Nominal) and outgrew.any():
+            columns["status"] = status.where(outgrew, OUT_OF_MEMORY)
         columns["job_id"] = ids
         columns, is_sorted = in_log_order(columns)
         dropped = self.problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
@@ -496,7 +499,7 @@ class _Table:
             *more,
             *records.notes(),
             *records.peaks.notes(),
-            *([f"{outgrown} {_OUTGROWN}"] if outgrown else []),
+            *([f"{outgrew.sum()} {_OUTGROWN}"] if outgrew.any() else []),
             *self.problems.notes(),
             *(f"{count} {words}" for words, count in remarks.items() if count),
             *self._clock.notes(),
@@ -505,14 +508,3 @@ class _Table:
         header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
-
-
-def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
-    """Changes the status of failed jobs to out of memory if a step was killed for its memory; returns their
-    number."""
-    status = columns.get("status")
-    if not isinstance(status, Nominal) or not outgrown.any():
-        return 0
-    outgrown = outgrown & status.is_any(["failed"])
-    columns["status"] = status.where(outgrown, OUT_OF_MEMORY)
-    return int(outgrown.sum())
