@@ -104,8 +104,8 @@ class _Table:
         submit, later = self.stamps("submit_time", texts["submit_time"])
         missing = np.isnan(submit)
         if missing.any():
+            what = f"no submit time (accepted: {STAMP_FORMS})"
             for k in np.flatnonzero(missing).tolist():
-                what = f"no submit time (accepted: {STAMP_FORMS})"
                 self._problems.drop(lines[k], what, texts["submit_time"][k])
             if not missing.all():
                 self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
@@ -166,13 +166,13 @@ class _Table:
         submit = times["submit_time"][0]
         unknown = np.full(len(submit), np.nan)
         start, end = times.get("start_time"), times.get("end_time")
-        has_length = "end_time" in times or "run_time" in measured
+        lengths = (end is not None) + ("run_time" in measured)
         self.unfinished += int(unfinished(status, unknown if end is None else end[0]).sum())
-        if start is None and not ("end_time" in times and "run_time" in measured):
+        if start is None and lengths < 2:
             return {}
         held = measured.get("alloc_procs", measured.get("alloc_nodes", unknown)) > 0
         run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, held)
-        outcome = {"run_time": (run, "run time (end before start)")} if has_length else {}
+        outcome = {"run_time": (run, "run time (end before start)")} if lengths else {}
         outcome |= {} if "wait_time" in measured else {"wait_time": (wait, "wait (start before submission)")}
         return {
             name: self._problems.without_negative(values, lines, f"{what}: negative, read as unknown")
@@ -184,7 +184,8 @@ class _Table:
         mapped, columns = self._mapped, self.columns.join()
         for name, values in columns.items():
             if isinstance(values, Nominal) and self._by_target[name].unit == "whole":
-                columns[name] = _whole(values)
+                names = list(map(str, values.categories))  # whole numbers if all names are whole numbers
+                columns[name] = Nominal.recode(values.codes, as_ids(names).tolist())
         columns |= _whole_jobs(mapped, columns)
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
@@ -232,13 +233,6 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
         return (word.lower() or None) if column.unit == "text" else status_from_sacct(word)
 
     return Codes(meaning)
-
-
-def _whole(values: Nominal) -> Nominal:
-    """Returns a column of names as integers if all names are whole numbers, else unchanged."""
-    names = list(map(str, values.categories))
-    is_whole = all(name.isdecimal() and len(name) < 19 for name in names)
-    return Nominal.recode(values.codes, list(map(int, names))) if is_whole else values
 
 
 def _memo(column: MappedColumn) -> Memo:
