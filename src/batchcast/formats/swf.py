@@ -62,12 +62,6 @@ class SwfHeader:
         self.values: dict[str, str] = {}
         self.names: dict[str, dict[int | str, str]] = {}
 
-    @staticmethod
-    def is_known(line: str) -> bool:
-        """Whether a line is a header line with a key that SWF defines."""
-        match = _LINE.match(line)
-        return match is not None and _KNOWN.fullmatch(match[1]) is not None
-
     def take(self, line: str) -> None:
         """Read one comment line, which may be a header line."""
         if (match := _LINE.match(line)) is None:
@@ -167,7 +161,7 @@ def looks_like_swf(sample: bytes) -> bool:
     for line in sample.splitlines():
         text = line.strip()
         if text.startswith(b";"):
-            if SwfHeader.is_known(text.decode("utf-8", "replace")):
+            if (match := _LINE.match(text.decode("utf-8", "replace"))) and _KNOWN.fullmatch(match[1]):
                 return True
         elif len(text.split()) >= len(SWF_FIELDS) and _all_numbers(text.split()):
             return True

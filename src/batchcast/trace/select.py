@@ -193,10 +193,8 @@ def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
     """Return which jobs a selection includes, as booleans of shape (n,). With the returned mask, a study can learn from
     the whole log and score only the selected jobs.
     """
-    keep = np.ones(len(trace), dtype=bool)
-    for _, mask in _masks(trace, selection):
-        keep &= mask
-    return keep
+    masks = (mask for _, mask in _masks(trace, selection))
+    return np.asarray(np.logical_and.reduce([np.ones(len(trace), dtype=bool), *masks]))
 
 
 def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:

@@ -110,7 +110,8 @@ class _Log:
         words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
-        self._times = Memo(_seconds)
+        # A PBS time is a number of seconds, or H:M:S.
+        self._times = Memo(lambda text: float(text) if number(text) >= 0 else parse_duration(text))
         self._parents = self._late = 0
 
     def take(self, text: str, before: int) -> None:
@@ -151,7 +152,7 @@ class _Log:
         for k, (name, ctime, qtime) in enumerate(zip(names, texts["ctime"], texts["qtime"])):
             if name is None:
                 self._parents += 1
-            elif name and (_is_stamp(ctime) or _is_stamp(qtime)):
+            elif name and (number(ctime) > 0 or number(qtime) > 0):
                 good.append(k)
             else:
                 self._problems.drop(lines[k], "no job id or no ctime and qtime", jobs[k])
@@ -260,16 +261,6 @@ class _Log:
         dropped = self._problems.counts() | parents | others
         info = LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes))
         return Trace(in_house_order(self._columns.join()), info)
-
-
-def _seconds(text: str) -> float:
-    """Returns a PBS time, which is a number of seconds or H:M:S, in seconds."""
-    return float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
-
-
-def _is_stamp(text: str) -> bool:
-    """Whether a text is a time in epoch seconds above 0."""
-    return text.isdecimal() and len(text) < 13 and int(text) > 0
 
 
 def _plain(texts: Sequence[str]) -> np.ndarray:

@@ -360,7 +360,7 @@ class StepPeaks:
 
     def __init__(self) -> None:
         self.zeros = self.bad = 0
-        self._records: dict[str, int] = {}
+        self._records = Counter[str]()
         self._before_any: set[str] = set()
         self._most: dict[str, dict[Key, float]] = {"used_mem_kib": {}, "used_gpus": {}, "used_gpu_mem_kib": {}}
         self._outgrown: set[Key] = set()
@@ -374,13 +374,12 @@ class StepPeaks:
         for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
             name, dot, _ = job.partition(".")
             if not dot:
-                self._records[name] = self._records.get(name, 0) + 1
+                self._records[name] += 1
             if not any(texts):
                 continue
             row = {name: columns[place][k] for place, name in names}
-            count = self._records.get(name, 0)
+            count, step_peak = self._records[name], peak([row])
             key = _key(name, count)
-            step_peak = peak([row])
             self.zeros += step_peak.zeros
             self.bad += step_peak.bad
             has_gpus = "gres/gpu" in row.get("TRESUsageInTot", "")
@@ -440,7 +439,7 @@ class StepPeaks:
         total, seen = Counter(texts), Counter[str]()
         for text in texts:
             seen[text] += 1
-            is_known = total[text] == max(self._records.get(text, 1), 1)  # False if a record with this id was dropped
+            is_known = total[text] == max(self._records[text], 1)  # False if a record with this id was dropped
             is_sure = total[text] == 1 or text not in self._before_any
             yield _key(text, seen[text]) if is_known and is_sure else None
 
