@@ -274,8 +274,7 @@ def as_ids(texts: Sequence[str]) -> np.ndarray:
 
 def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
     """Return the columns in the order of `columns.COLUMNS`, with extra columns at the end."""
-    known = {name: columns[name] for name in COLUMNS if name in columns}
-    return known | {name: values for name, values in columns.items() if name not in known}
+    return {name: columns[name] for name in COLUMNS if name in columns} | dict(columns)
 
 
 def rows_of(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..errors import UsageError
+from .chunks import Problems
 
 STRANGE_STATE = "state: not a Slurm state, kept unchanged (a truncated line can have such a state)"
 NULL = {"", "Unknown", "None", "N/A", "(null)", "None assigned"}
@@ -35,6 +36,15 @@ class Memo(dict[str, float]):
     def of(self, texts: Sequence[str]) -> np.ndarray:
         """Return the numbers of texts, shape (n,)."""
         return np.fromiter(map(self.__getitem__, texts), dtype=float, count=len(texts))
+
+    def read(self, texts: Sequence[str], lines: Sequence[int], what: str, problems: Problems) -> np.ndarray:
+        """Return the numbers of texts, -inf (`UNLIMITED`) for unlimited values. Texts that cannot be parsed become NaN
+        and are reported."""
+        values = self.of(texts)
+        bad = np.flatnonzero(values == BAD).tolist()
+        problems.unknown_at(bad, lines, what, texts)
+        values[bad] = np.nan
+        return values
 
 
 def name_or_null(text: str) -> str | None:

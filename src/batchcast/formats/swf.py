@@ -62,33 +62,23 @@ class SwfHeader:
         self.values: dict[str, str] = {}
         self.names: dict[str, dict[int | str, str]] = {}
 
-    @staticmethod
-    def is_known(line: str) -> bool:
-        """Whether a line is a header line with a key that SWF defines."""
-        match = _LINE.match(line)
-        return match is not None and _KNOWN.fullmatch(match[1]) is not None
-
     def take(self, line: str) -> None:
         """Read one comment line, which may be a header line."""
-        match = _LINE.match(line)
-        if match is None:
+        if (match := _LINE.match(line)) is None:
             return
         key, value = match[1], match[2].strip()
-        if key in _NAMED:
-            if word := re.match(r"(\d+)[\s:=-]*(.*)", value):
-                self.names.setdefault(_NAMED[key], {})[int(word[1])] = word[2].strip()
-            return
-        self.values.setdefault(key, value)
+        if key not in _NAMED:
+            self.values.setdefault(key, value)
+        elif word := re.match(r"(\d+)[\s:=-]*(.*)", value):
+            self.names.setdefault(_NAMED[key], {})[int(word[1])] = word[2].strip()
 
     def info(self) -> LogInfo:
         """Return the provenance. The log's time zone: the header's TimeZoneString, else its TimeZone (an offset in
         seconds), else UTC."""
-        zone, zone_source = "UTC", "default"
-        offset = self._number("TimeZone")
-        if self._token("TimeZoneString"):
-            zone, zone_source = self._token("TimeZoneString"), "header TimeZoneString"
-        elif not math.isnan(offset):
-            zone, zone_source = format_offset(offset), "header TimeZone"
+        zone, zone_source = self._token("TimeZoneString"), "header TimeZoneString"
+        if not zone:
+            offset = self._number("TimeZone")
+            zone, zone_source = ("UTC", "default") if math.isnan(offset) else (format_offset(offset), "header TimeZone")
         start, procs, nodes = map(self._number, ("UnixStartTime", "MaxProcs", "MaxNodes"))
         return LogInfo(
             source=self._source,
@@ -133,8 +123,7 @@ class SwfHeader:
 
     def _token(self, key: str) -> str:
         """Returns the first word of a header value; empty if the header lacks the key."""
-        words = self.values.get(key, "").split()
-        return words[0] if words else ""
+        return next(iter(self.values.get(key, "").split()), "")
 
     def _number(self, key: str) -> float:
         """Returns the first word of a header value as a number; NaN if the word is not a finite number."""
@@ -172,7 +161,7 @@ def looks_like_swf(sample: bytes) -> bool:
     for line in sample.splitlines():
         text = line.strip()
         if text.startswith(b";"):
-            if SwfHeader.is_known(text.decode("utf-8", "replace")):
+            if (match := _LINE.match(text.decode("utf-8", "replace"))) and _KNOWN.fullmatch(match[1]):
                 return True
         elif len(text.split()) >= len(SWF_FIELDS) and _all_numbers(text.split()):
             return True
@@ -279,9 +268,15 @@ class _Reader:
         self._line = 1
         self._header = header
         self.begin_anew(problems)
-        self._numbers = np.empty((len(NUMBERS), 0))
-        self._names = np.empty((len(NAMED), 0), dtype=np.int64)
+        self._allocate(0)
         self._odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
+
+    def _allocate(self, capacity: int) -> None:
+        """Makes the arrays to which the scanner writes; `_fields` has the row of each SWF field in these arrays."""
+        self._numbers = np.empty((len(NUMBERS), capacity))
+        self._names = np.empty((len(NAMED), capacity), dtype=np.int64)
+        places = _PLACE.tolist()
+        self._fields = [self._numbers[place] if place >= 0 else self._names[-place - 1] for place in places]
 
     def begin_anew(self, problems: Problems) -> Problems:
         """Empties the columns, and reports further problems to `problems`."""
@@ -319,16 +314,14 @@ class _Reader:
 
         capacity = len(data) // _SHORTEST_LINE + 16
         if capacity > self._numbers.shape[1]:
-            self._numbers = np.empty((len(NUMBERS), capacity))
-            self._names = np.empty((len(NAMED), capacity), dtype=np.int64)
+            self._allocate(capacity)
         at = 0
         while at < len(data):
             at, rows, odds, lines = scan_lines(data, at, _PLACE, self._numbers, self._names, self._odd)
             gone = self._look_closer(data, self._odd[:odds])
             self._line += lines
-            for place, column in zip(_PLACE.tolist(), self.columns.values()):
-                values = self._numbers[place, :rows] if place >= 0 else self._names[-place - 1, :rows]
-                column.add(np.delete(values, gone) if gone else values)
+            for values, column in zip(self._fields, self.columns.values()):
+                column.add(np.delete(values[:rows], gone) if gone else values[:rows])
             self.jobs += rows - len(gone)
 
     def _look_closer(self, data: np.ndarray, odd: np.ndarray) -> list[int]:
@@ -343,11 +336,8 @@ class _Reader:
             if values is None:
                 dropped_rows.append(row)
                 continue
-            for place, value in zip(_PLACE.tolist(), values):
-                if place >= 0:
-                    self._numbers[place, row] = value
-                else:
-                    self._names[-place - 1, row] = -1 if math.isnan(value) else int(value)
+            for field, value in zip(self._fields, values):
+                field[row] = -1 if math.isnan(value) and field.dtype.kind == "i" else value
         return dropped_rows
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..columns import COLUMNS
 from ..errors import InputError, UsageError, check_word
+from ..formats.chunks import as_ids
 from ..table import LogInfo, Nominal, Trace, Values
 from ..table.columns import INSTANTS
 from .clean import distinct
@@ -294,8 +295,7 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
         match = _PLAIN_ID.fullmatch(text)
         base, task = (match[1], match[2] or "") if match else (text, "")
         new_ids.append(f"{numbers.setdefault(base, len(numbers) + 1)}{task}")
-    is_whole = all(text.isdecimal() for text in new_ids)
-    return np.array(new_ids, dtype=np.int64 if is_whole else str), "renumbered", "from 1 in log order"
+    return as_ids(new_ids), "renumbered", "from 1 in log order"
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:

@@ -455,8 +455,8 @@ def without_repeats(trace: Trace) -> Trace:
     if unlike > max(SHARED_NUMBERS * len(trace), 20):
         return _with_count(trace)
     info, identical = trace.info, gone & ~outdated
-    for rule, count in ((IDENTICAL, int(identical.sum())), (OUTDATED, int(outdated.sum()))):
-        info = info.with_dropped(rule, count) if count else info
+    for rule, rows in ((IDENTICAL, identical), (OUTDATED, outdated)):
+        info = info.with_dropped(rule, int(rows.sum())) if rows.any() else info
     return _with_count(trace.with_columns(_filled(trace, pairs, identical), info).take(~gone) if gone.any() else trace)
 
 

@@ -30,6 +30,7 @@ from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_ar
 from ..table.columns import SORTED, sorted_names
 from ..table.trace import Names, joined, summed_notes, with_categories
 from ..units import format_duration, shortest
+from .source import ABOUT
 from .whole_file import beside, file_errors, whole_file
 
 
@@ -161,7 +162,6 @@ def answers_folder(path: str | Path, keys: Sequence[str]) -> Iterator[Callable[.
         under.rename(place)
 
 
-ABOUT = "_log.json"
 VERSION = 1
 HELD = 500_000
 """Number of jobs kept in memory while a folder is written. A month with more jobs becomes several files."""
@@ -354,10 +354,8 @@ def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the rows of a piece by month of submission (UTC)."""
     days = np.floor((piece.submit_time + piece.info.unix_start) / 86400.0).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
-    edges = [0, *(np.flatnonzero(months[1:] != months[:-1]) + 1).tolist(), len(piece)]
-    for first, end in pairwise(edges):
-        if end > first:
-            yield str(months[first]), np.arange(first, end)
+    for month in np.unique(months):
+        yield str(month), np.flatnonzero(months == month)
 
 
 __all__ = ["HELD", "LogFolder", "Part", "is_folder", "open_folder", "summed_notes", "write_folder"]

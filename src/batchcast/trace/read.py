@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +28,7 @@ from ..table.columns import INSTANTS
 from ..table.trace import joined, summed_notes
 from .clean import clean, note_clusters, without_absurd, without_repeats
 from .select import Selection, select, zone
-from .source import A_MAP, FORMS, STDIN, Source, map_of, ready_maps
-
-if TYPE_CHECKING:
-    from .parquet import LogFolder
+from .source import A_MAP, ABOUT, FORMS, STDIN, Source, map_of, ready_maps
 
 PIECE = 500_000
 PEAK = "peak"
@@ -108,10 +104,7 @@ def read_trace(
 def _read(path: str | Path | Sequence[str | Path], how: Opening) -> Trace:
     """Returns the jobs of one or several logs, before cleaning and selection."""
     paths, how = paths_of(path), _checked(how)
-    traces = [trace for each in paths for trace in _raw_pieces(each, math.inf, how)]
-    if len(traces) > 1:
-        traces = [merged(traces)]
-    return _settled(traces[0], how)
+    return _settled(merged([trace for each in paths for trace in _raw_pieces(each, math.inf, how)]), how)
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -129,15 +122,6 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
         hint = f"{STDIN} at most once; name other logs by their paths"
         raise UsageError(f"standard input ({STDIN}) is named twice", hint=hint)
     return paths
-
-
-def _folder(path: str | Path) -> LogFolder | None:
-    """Returns the folder that `trace.parquet` wrote, or None if the path is something else."""
-    if not Path(path).is_dir():
-        return None
-    from .parquet import is_folder, open_folder
-
-    return open_folder(path) if is_folder(path) else None
 
 
 def read_pieces(path: str | Path, how: Opening | None = None, *, jobs: int = PIECE) -> Iterator[Trace]:
@@ -169,7 +153,10 @@ def read_pieces(path: str | Path, how: Opening | None = None, *, jobs: int = PIE
 
 def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
     """Yields the pieces of a log with their provenance; one piece if `jobs` is infinite."""
-    if folder := _folder(path):
+    if (Path(path) / ABOUT).is_file():
+        from .parquet import open_folder
+
+        folder = open_folder(path)
         for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
             yield piece.with_info(_with_zone(info, how.timezone))
@@ -478,7 +465,8 @@ def merged(traces: Sequence[Trace]) -> Trace:
     """
     if len(traces) == 1:
         return traces[0]
-    dated = [_is_dated(trace) for trace in traces]
+    # A log is dated if its clock counts seconds from a known date.
+    dated = [t.info.unix_start > 0 or bool(len(t) and t.submit_time[-1] > DATED) for t in traces]
     if any(dated) and not all(dated):
         known, unknown = (traces[dated.index(which)].info.source for which in (True, False))
         why = f"does not have the date at which its clock began, but {known} has: their jobs cannot be ordered"
@@ -490,11 +478,6 @@ def merged(traces: Sequence[Trace]) -> Trace:
     info = _one_info([trace.info for trace in traces], start, notes)
     pieces = [_on_clock(_of_whole_jobs(trace) if whole else trace, start) for trace in traces]
     return joined(pieces, replace(info, memory_per="job") if whole else info)
-
-
-def _is_dated(trace: Trace) -> bool:
-    """Whether the log's clock counts seconds from a known date."""
-    return trace.info.unix_start > 0 or bool(len(trace) and trace.submit_time[-1] > DATED)
 
 
 def _on_clock(trace: Trace, start: float) -> Trace:

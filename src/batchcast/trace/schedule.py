@@ -248,8 +248,8 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
         )  # fmt: skip
     for row, line in numbered:
         if len(row) <= max(place.values()):
-            counted = f"{len(row)} field{'s' * (len(row) != 1)}"
-            raise input_error(str(path), f"has {counted} instead of {len(header)}", line=line)
+            fields = f"{len(row)} field{'s' * (len(row) != 1)}"
+            raise input_error(str(path), f"has {fields} instead of {len(header)}", line=line)
     began = [pair for pair in numbered if pair[0][place["start_time"]].strip().lower() not in ("", "nan")]
     if not began:
         raise input_error(str(path), "no job in this file has a start time")
@@ -265,13 +265,13 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     if counts.max() > 1:
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
     columns = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
-    for k in np.flatnonzero(columns["end_time"] < columns["start_time"])[:1]:
-        value = rows[k][place["end_time"]]
-        raise input_error(str(path), f"job {ids[k]} ends before it starts", line=lines[k], value=value)
-    for k in np.flatnonzero(columns["run_time"] < 0)[:1]:
-        value = rows[k][place["run_time"]]
-        raise input_error(str(path), f"job {ids[k]} has a negative run time", line=lines[k], value=value)
     run, end = columns.pop("run_time"), columns["end_time"]
+    for name, wrong, what in (
+        ("end_time", end < columns["start_time"], "ends before it starts"),
+        ("run_time", run < 0, "has a negative run time"),
+    ):
+        for k in np.flatnonzero(wrong)[:1]:
+            raise input_error(str(path), f"job {ids[k]} {what}", line=lines[k], value=rows[k][place[name]])
     return {"job_id": ids, **columns, "end_time": np.where(np.isnan(end), columns["start_time"] + run, end)}
 
 

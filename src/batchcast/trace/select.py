@@ -193,19 +193,16 @@ def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
     """Return which jobs a selection includes, as booleans of shape (n,). With the returned mask, a study can learn from
     the whole log and score only the selected jobs.
     """
-    keep = np.ones(len(trace), dtype=bool)
-    for _, mask in _masks(trace, selection):
-        keep &= mask
-    return keep
+    masks = (mask for _, mask in _masks(trace, selection))
+    return np.asarray(np.logical_and.reduce([np.ones(len(trace), dtype=bool), *masks]))
 
 
 def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
     """Yields each option of a selection with its mask."""
     where = zone(trace.info.timezone)
-    if chosen.since is not None:
-        yield f"--from {chosen.since}", trace.submit_time >= parse_date(chosen.since, where) - trace.info.unix_start
-    if chosen.until is not None:
-        yield f"--to {chosen.until}", trace.submit_time < parse_date(chosen.until, where) - trace.info.unix_start
+    for option, text, is_in in (("--from", chosen.since, np.greater_equal), ("--to", chosen.until, np.less)):
+        if text is not None:
+            yield f"{option} {text}", is_in(trace.submit_time, parse_date(text, where) - trace.info.unix_start)
     if chosen.status:
         yield f"--status {','.join(chosen.status)}", _has_status(trace.nominal("status"), chosen.status)
     named = {"partition": "partition_id", "queue": "queue_id", "user": "user_id", "cluster": "cluster"}

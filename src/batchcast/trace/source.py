@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,8 @@ from ..errors import InputError, UsageError, input_error
 from ..formats.csv.column_map import ColumnMap, make_map
 
 BLOCK = 1 << 20
+ABOUT = "_log.json"
+"""The file in a folder of Parquet files that describes the log."""
 STDIN = "-"
 _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
@@ -80,14 +82,9 @@ class Source:
         for magic, (what, advice) in _REFUSED.items():
             if first.startswith(magic):
                 raise input_error(self.name, f"this is {what}, not a job log", accepted=FORMS, hint=advice)
-        self.is_packed = first.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00"))
-        if first.startswith(b"\x1f\x8b"):
-            yield from self._unpacked(first, raw, lambda: zlib.decompressobj(wbits=31), "gzip")
-        elif first.startswith(b"\xfd7zXZ\x00"):
-            yield from self._unpacked(first, raw, lzma.LZMADecompressor, "xz")
-        else:
-            yield first
-            yield from raw
+        kind = "gzip" if first.startswith(b"\x1f\x8b") else "xz" if first.startswith(b"\xfd7zXZ\x00") else ""
+        self.is_packed = bool(kind)
+        yield from self._unpacked(first, raw, kind) if kind else chain([first], raw)
 
     def _raw(self) -> Iterator[bytes]:
         """Yields the blocks of the file as stored."""
@@ -114,10 +111,11 @@ class Source:
             self._packed += len(block)
             yield block
 
-    def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
+    def _unpacked(self, first: bytes, raw: Iterator[bytes], kind: str) -> Iterator[bytes]:
         """Yields decompressed blocks of bounded size, member after member. If the archive is damaged, the function
         yields all text before the damage.
         """
+        new: Any = lzma.LZMADecompressor if kind == "xz" else partial(zlib.decompressobj, wbits=31)
         unpacker, unpacked_bytes = new(), 0
         try:
             for packed in chain([first], raw):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchcast.formats.pbs.qstat import ended_state, sighting
+from batchcast.formats.pbs.qstat import sighting
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.slurm.squeue import FIELDS_WITH_STEPS, ended, with_steps
@@ -94,7 +94,9 @@ def test_pbs_tells_memory_of_jobs_that_are_over() -> None:
     absurd = sighting("7.s", {**a, "resources_used.mem": "4096pb"})
     assert absurd is not None
     assert "used_mem_kib" not in absurd.held
-    assert ended_state("-10", False) == "OUT_OF_MEMORY"
+    torque = sighting("7.s", {**a, "Exit_status": "-10"})
+    assert torque is not None
+    assert torque.state == "OUT_OF_MEMORY"
 
 
 @pytest.mark.parametrize(

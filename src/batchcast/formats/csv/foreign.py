@@ -15,7 +15,7 @@ from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_of, rows_where
-from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
+from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
 from ..slurm.sacct import PARSERS
 from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
@@ -104,8 +104,8 @@ class _Table:
         submit, later = self.stamps("submit_time", texts["submit_time"])
         missing = np.isnan(submit)
         if missing.any():
+            what = f"no submit time (accepted: {STAMP_FORMS})"
             for k in np.flatnonzero(missing).tolist():
-                what = f"no submit time (accepted: {STAMP_FORMS})"
                 self._problems.drop(lines[k], what, texts["submit_time"][k])
             if not missing.all():
                 self.add(*rows_of(np.flatnonzero(~missing).tolist(), columns, lines))
@@ -151,10 +151,9 @@ class _Table:
 
     def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         """Returns a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
-        values = self._memos[column.target].of(texts)
         forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
         what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
-        self._problems.unknown_at(np.flatnonzero(values == BAD).tolist(), lines, what, texts)
+        values = self._memos[column.target].read(texts, lines, what, self._problems)
         if column.target == "req_time":
             self.unlimited += int((values == UNLIMITED).sum())
         values = np.where(np.isinf(values), np.nan, values)
@@ -167,13 +166,13 @@ class _Table:
         submit = times["submit_time"][0]
         unknown = np.full(len(submit), np.nan)
         start, end = times.get("start_time"), times.get("end_time")
-        has_length = "end_time" in times or "run_time" in measured
+        lengths = (end is not None) + ("run_time" in measured)
         self.unfinished += int(unfinished(status, unknown if end is None else end[0]).sum())
-        if start is None and not ("end_time" in times and "run_time" in measured):
+        if start is None and lengths < 2:
             return {}
         held = measured.get("alloc_procs", measured.get("alloc_nodes", unknown)) > 0
         run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, held)
-        outcome = {"run_time": (run, "run time (end before start)")} if has_length else {}
+        outcome = {"run_time": (run, "run time (end before start)")} if lengths else {}
         outcome |= {} if "wait_time" in measured else {"wait_time": (wait, "wait (start before submission)")}
         return {
             name: self._problems.without_negative(values, lines, f"{what}: negative, read as unknown")
@@ -185,7 +184,8 @@ class _Table:
         mapped, columns = self._mapped, self.columns.join()
         for name, values in columns.items():
             if isinstance(values, Nominal) and self._by_target[name].unit == "whole":
-                columns[name] = _whole(values)
+                names = list(map(str, values.categories))  # whole numbers if all names are whole numbers
+                columns[name] = Nominal.recode(values.codes, as_ids(names).tolist())
         columns |= _whole_jobs(mapped, columns)
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
@@ -233,13 +233,6 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
         return (word.lower() or None) if column.unit == "text" else status_from_sacct(word)
 
     return Codes(meaning)
-
-
-def _whole(values: Nominal) -> Nominal:
-    """Returns a column of names as integers if all names are whole numbers, else unchanged."""
-    names = list(map(str, values.categories))
-    is_whole = all(name.isdecimal() and len(name) < 19 for name in names)
-    return Nominal.recode(values.codes, list(map(int, names))) if is_whole else values
 
 
 def _memo(column: MappedColumn) -> Memo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from ...errors import InputError, UsageError, input_error
 from ..chunks import Problems, unix_text, whole_lines
@@ -224,7 +224,8 @@ class _Feed:
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
         """Yields the decoded lines with their numbers; reports bytes that do not fit the encoding."""
-        for number, raw in enumerate(_raw_lines(blocks), 1):
+        pieces = (lines.removesuffix(b"\n").split(b"\n") for lines in whole_lines(unix_text(blocks)))
+        for number, raw in enumerate(chain.from_iterable(pieces), 1):
             if number == 1 and raw.startswith(_UTF16):
                 accepted = "UTF-8, or a map's encoding"
                 raise input_error(source, "is UTF-16 text", line=1, accepted=accepted, hint="iconv -f UTF-16")
@@ -235,12 +236,6 @@ class _Feed:
                 self._problems.unknown(number, what, raw)
                 text = raw.decode(encoding, "backslashreplace")
             yield number, text + "\n"
-
-
-def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of the text as bytes."""
-    for lines in whole_lines(unix_text(blocks)):
-        yield from lines.removesuffix(b"\n").split(b"\n")
 
 
 def check_header(header: Sequence[str], source: str) -> None:

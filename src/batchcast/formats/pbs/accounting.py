@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from .qstat import asked, ending, number, plain_id, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
+_QUOTED_BLANK = re.compile(r"""=(?:"(?![^" ]*")|'(?![^' ]*'))""")
+"""The beginning of a quoted value that contains a blank, or whose quote is not closed."""
 _NCPUS = re.compile(r"\bncpus=(\d{1,9})")
 _STAMPS = ("ctime", "qtime", "etime", "start", "end")
 _LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
@@ -101,17 +104,14 @@ class _Log:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        self._lines: list[int] = []
-        self._jobs: list[str] = []
-        self._messages: list[str] = []
-        self._others: dict[str, int] = {}
-        self._reruns: dict[str, int] = {}
-        self._gone: set[str] = set()
-        self._ended: set[str] = set()
+        self._ends: list[tuple[int, str, str]] = []
+        self._others, self._reruns = Counter[str](), Counter[str]()
+        self._gone, self._ended = set[str](), set[str]()
         words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
-        self._times = Memo(_seconds)
+        # A PBS time is a number of seconds, or H:M:S.
+        self._times = Memo(lambda text: float(text) if number(text) >= 0 else parse_duration(text))
         self._parents = self._late = 0
 
     def take(self, text: str, before: int) -> None:
@@ -126,34 +126,33 @@ class _Log:
                     self._deal(line, match[1], match[2], match[3] or "")
                 elif one.strip():
                     self._problems.drop(line, "not an accounting record", one)
-        if len(self._lines) >= _BATCH:
+        if len(self._ends) >= _BATCH:
             self.flush()
 
     def _deal(self, line: int, kind: str, job: str, message: str) -> None:
         """Stores an E record (a job ended), or counts a record of another type."""
         if kind == "E":
-            self._lines.append(line)
-            self._jobs.append(job)
-            self._messages.append(message.strip())
+            self._ends.append((line, job, message.strip()))
             return
-        self._others[kind] = self._others.get(kind, 0) + 1
+        self._others[kind] += 1
         if kind == "R":
-            self._reruns[job] = self._reruns.get(job, 0) + 1
+            self._reruns[job] += 1
         elif kind in "DA":
             self._gone.add(job)
 
     def flush(self) -> None:
         """Converts the stored E records (ended jobs) to columns."""
-        texts = columns_of(self._messages, _TEXTS)
-        texts["reruns"] = [str(self._reruns[job]) if job in self._reruns else "" for job in self._jobs]
-        lines, jobs, names = self._lines, self._jobs, list(map(plain_id, self._jobs))
-        self._lines, self._jobs, self._messages = [], [], []
+        ends, self._ends = self._ends, []
+        lines, jobs = [line for line, _, _ in ends], [job for _, job, _ in ends]
+        texts = columns_of([message for _, _, message in ends], _TEXTS)
+        texts["reruns"] = [str(self._reruns[job] or "") for job in jobs]
+        names = list(map(plain_id, jobs))
         self._ended.update(jobs)
         good = []
         for k, (name, ctime, qtime) in enumerate(zip(names, texts["ctime"], texts["qtime"])):
             if name is None:
                 self._parents += 1
-            elif name and (_is_stamp(ctime) or _is_stamp(qtime)):
+            elif name and (number(ctime) > 0 or number(qtime) > 0):
                 good.append(k)
             else:
                 self._problems.drop(lines[k], "no job id or no ctime and qtime", jobs[k])
@@ -264,16 +263,6 @@ class _Log:
         return Trace(in_house_order(self._columns.join()), info)
 
 
-def _seconds(text: str) -> float:
-    """Returns a PBS time, which is a number of seconds or H:M:S, in seconds."""
-    return float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
-
-
-def _is_stamp(text: str) -> bool:
-    """Whether a text is a time in epoch seconds above 0."""
-    return text.isdecimal() and len(text) < 13 and int(text) > 0
-
-
 def _plain(texts: Sequence[str]) -> np.ndarray:
     """Returns texts as whole numbers; NaN for all other texts."""
     if not any(texts):
@@ -308,7 +297,7 @@ def pairs_of(message: str) -> dict[str, str]:
     >>> pairs_of("account=some project queue=q")["account"]
     'some project'
     """
-    if not has_blank_in_quotes(message):
+    if not (('="' in message or "='" in message) and _QUOTED_BLANK.search(message)):
         try:
             return dict([word.split("=", 1) for word in message.split()])
         except ValueError:  # a word without `=`
@@ -328,18 +317,6 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
         for key in fields.keys() & pairs.keys():
             fields[key][row] = pairs[key]
     return fields
-
-
-def has_blank_in_quotes(message: str) -> bool:
-    """Whether a quoted value of a message contains a blank, or a quote is not closed."""
-    for mark in ('"', "'"):
-        at = message.find(f"={mark}")
-        while at >= 0:
-            end = message.find(mark, at + 2)
-            if end < 0 or " " in message[at + 2 : end]:
-                return True
-            at = message.find(f"={mark}", end)
-    return False
 
 
 def held(vnodes: str, hosts: str) -> tuple[float, float]:

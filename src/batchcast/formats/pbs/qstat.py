@@ -132,7 +132,8 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     letter = a.get("job_state", "")
     if letter in SKIPPED:
         return None
-    if _is_wrapper(a):
+    # Slurm's qstat prints no server, etime or stime, and qtime besides ctime.
+    if not {"server", "etime", "stime", "substate"} & set(a) and {"qtime", "mtime", "ctime"} <= set(a):
         a = _from_wrapper(a, letter)
     submit = utc(a.get("ctime", a.get("qtime", "")))
     if math.isnan(submit) or not letter:
@@ -144,9 +145,11 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     withdrawn = ended and never_ran(start, False)
     state = _STATES.get(letter, "COMPLETING")
     if ended:
-        state = ended_state(a.get("Exit_status", a.get("exit_status", "")), withdrawn, "comp_time" in a)
+        status = a.get("Exit_status", a.get("exit_status", ""))
+        state = ending(status, withdrawn, "comp_time" in a or status == "-10", False).upper()  # only Torque has -10
     pending = state == "PENDING"
-    own = _own(a)
+    own, memory = _own(a), size_kib(a.get("resources_used.mem", "")) if ended else math.nan
+    measured = {"used_mem_kib": memory} if 0 < memory <= MOST_KIB else {}  # the peak memory over all nodes
     return Sighting(
         job_id=plain_id(job_id) or job_id,
         raw_id=job_id,
@@ -162,7 +165,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
         asked=read_fields(ASKED, a, "pbs", own),
-        held=_held(a, own, ended) if not (pending or withdrawn) else {},
+        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
     )
 
 
@@ -177,20 +180,6 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
         "account": a.get("Account_Name") or a.get("project") or None,
         "exclusive": 1.0 if "excl" in a.get("Resource_List.place", "") else math.nan,
     }
-
-
-def _held(a: Mapping[str, str], own: Mapping[str, Field], ended: bool) -> dict[str, Field]:
-    """Returns the columns of a started job, and for an ended job the peak memory that PBS recorded over all its
-    nodes.
-    """
-    held = read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]})
-    used = size_kib(a.get("resources_used.mem", "")) if ended else math.nan
-    return held | ({"used_mem_kib": used} if 0 < used <= MOST_KIB else {})
-
-
-def _is_wrapper(a: Mapping[str, str]) -> bool:
-    """Whether Slurm's qstat printed the attributes: no server, etime or stime, and qtime besides ctime."""
-    return not {"server", "etime", "stime", "substate"} & set(a) and {"qtime", "mtime", "ctime"} <= set(a)
 
 
 def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
@@ -220,11 +209,6 @@ def utc(text: str) -> float:
         return datetime.strptime(word, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return math.nan
-
-
-def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
-    """Return Slurm's state for a PBS exit status (see `ending`). Only Torque has the exit status -10."""
-    return ending(status, withdrawn, is_torque or status == "-10", False).upper()
 
 
 def size_kib(text: str) -> float:

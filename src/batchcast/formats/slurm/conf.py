@@ -33,6 +33,8 @@ _PARTITION = (
     "MaxMemPerCPU", "AllowAccounts", "AllowQos", "AllowGroups", "DenyAccounts", "DenyQos", "ReqResv", "JobDefaults",
     "OverTimeLimit",
 )  # fmt: skip
+_OLDER = {"prioritytier": "priority", "priorityjobfactor": "priority", "oversubscribe": "shared"}
+"""Current keys of a partition, and the keys that Slurm used before 16.05."""
 _SETTINGS = (
     "AccountingStorageEnforce", "AuthInfo", "BurstBufferType", "ClusterName", "DefMemPerCPU", "DefMemPerNode",
     "EnforcePartLimits", "FederationParameters", "JobRequeue", "JobSubmitPlugins", "KillWait", "Licenses",
@@ -135,7 +137,8 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
                 for name in names:
                     conf.nodes[name] = {**conf.nodes.get(name, {}), **defaults[kind], **row}
         elif kind == "partitionname":
-            row = _named(_old_words(words), {name.lower(): name for name in _PARTITION}, place)
+            current = {new: words[old] for new, old in _OLDER.items() if old in words}
+            row = _named({**current, **words}, {name.lower(): name for name in _PARTITION}, place)
             if words[kind].upper() == "DEFAULT":
                 defaults[kind] |= row
             else:
@@ -203,13 +206,6 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
                 _whole(word, number, place)
 
 
-def _old_words(words: Mapping[str, str]) -> dict[str, str]:
-    """Returns a partition's values by key; keys from before Slurm 16.05 (Priority, Shared) are translated to current
-    keys."""
-    older = {"prioritytier": "priority", "priorityjobfactor": "priority", "oversubscribe": "shared"}
-    return {**{new: words[old] for new, old in older.items() if old in words}, **words}
-
-
 def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
     """Returns values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
     wrong."""
@@ -217,17 +213,12 @@ def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> 
     for name in set(_WHOLE) & set(row):
         _whole(name, row[name], place)
     for name in {"MaxTime", "DefaultTime"} & set(row):
-        _time(name, row[name], place)
+        try:
+            parse_duration(row[name])
+        except UsageError:
+            what = f"{name}={row[name]} (accepted: minutes, 1-12:00:00, UNLIMITED)"
+            raise InputError(f"{place}: {what}") from None
     return row
-
-
-def _time(name: str, value: str, place: str) -> None:
-    """Raises InputError if a value is not a time."""
-    try:
-        if value.upper() not in ("INFINITE", "UNLIMITED", "NONE"):
-            parse_duration(value)
-    except UsageError:
-        raise InputError(f"{place}: {name}={value} (accepted: minutes, 1-12:00:00, UNLIMITED)") from None
 
 
 def _whole(name: str, value: str, place: str) -> None:
@@ -236,8 +227,9 @@ def _whole(name: str, value: str, place: str) -> None:
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
 
-def _names(text: str, place: str, expand: Names) -> tuple[str, ...]:
-    """Returns the names of a host list; InputError with the place if it is broken."""
+def _names(text: str | tuple[str, ...], place: str, expand: Names) -> tuple[str, ...]:
+    """Returns the names of a host list, or given names; counts them towards the limit on all lists. InputError with the
+    place if the list is broken or too long."""
     try:
         return expand(text)
     except UsageError as error:
@@ -303,9 +295,9 @@ def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict
 
 def _partition_line(name: str, row: Mapping[str, str], conf: Conf, where: str) -> str:
     """Returns a partition as a line of `scontrol show partition -o`."""
-    fields = {key: value for key, value in row.items() if key != "Nodes" and value}
+    fields = " ".join(f"{key}={value}" for key, value in row.items() if key != "Nodes" and value)
     nodes = list(dict.fromkeys(n for item in _items(row.get("Nodes", "")) for n in _members(item, conf, name, where)))
-    return f"PartitionName={name} Nodes={fold(nodes)} " + " ".join(f"{key}={fields[key]}" for key in fields) + "\n"
+    return f"PartitionName={name} Nodes={fold(nodes)} {fields}\n"
 
 
 def _items(text: str) -> list[str]:
@@ -317,11 +309,11 @@ def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str,
     """Returns the nodes of ALL, of a node set or of a host list; `path` lists the node sets whose expansion led to this
     item."""
     if item.upper() == "ALL":
-        return _counted(tuple(conf.nodes), conf, where)
+        return _names(tuple(conf.nodes), where, conf.expand)
     if item in path:
         raise InputError(f"{where}: NodeSet={item} names itself (accepted: nodes, a feature or another node set)")
     if item in conf.members:
-        return _counted(conf.members[item], conf, where)
+        return _names(conf.members[item], where, conf.expand)
     if item in conf.sets:
         words, path = conf.sets[item], (*path, item)
         listed = tuple(n for i in _items(words.get("nodes", "")) for n in _members(i, conf, partition, where, path))
@@ -333,13 +325,4 @@ def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str,
     if unknown := [n for n in names if n not in conf.nodes]:
         what = f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has"
         raise InputError(what, hint="if an included file is missing, put it beside slurm.conf")
-    return names
-
-
-def _counted(names: tuple[str, ...], conf: Conf, where: str) -> tuple[str, ...]:
-    """Returns the names, and counts them towards the limit that applies to all lists together."""
-    try:
-        conf.expand.count(len(names))
-    except UsageError as error:
-        raise InputError(f"{where}: {error}") from None
     return names

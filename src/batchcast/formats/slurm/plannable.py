@@ -302,8 +302,8 @@ def asks_for_signal(submit_line: str, script: str) -> str:
         return "its submit line contains --signal"
     if not script.startswith("#!"):
         return "its script is not known"
-    directives = (line for line in script.splitlines() if _DIRECTIVE.match(line))
-    return "its script contains --signal" if any(_SIGNAL.search(line) for line in directives) else ""
+    has_signal = any(_DIRECTIVE.match(line) and _SIGNAL.search(line) for line in script.splitlines())
+    return "its script contains --signal" if has_signal else ""
 
 
 def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 from ...errors import UsageError
@@ -13,7 +13,7 @@ from ...errors import UsageError
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _PART = re.compile(r"\[[^\[\]]*\]|[^\[\]]+")
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})$")
-_DIGITS = re.compile(r"[0-9]{1,18}")  # str.isdigit() is true of superscripts too
+_SPAN = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")  # str.isdigit() is true of superscripts too
 MOST = 1 << 20
 """Largest number of names in one list."""
 MOST_NODES = 1 << 18
@@ -57,10 +57,13 @@ def expand(text: str) -> tuple[str, ...]:
         spans = [_spans_of(part[1:-1], text) if part[0] == "[" else part for part in parts]
         if sum(len(part) for part in spans if isinstance(part, str)) > _LONGEST:
             raise UsageError(f"a node name of more than {_LONGEST} characters: {text[:80]!r}")
-        counts = (1 if isinstance(part, str) else sum(high - low + 1 for low, high, _ in part) for part in spans)
+        counts = (1 if isinstance(part, str) else sum(len(numbers) for numbers, _ in part) for part in spans)
         if len(names) + math.prod(counts) > MOST:
             raise UsageError(f"a node list of more than {MOST} names: {text[:80]!r}")
-        choices = ([part] if isinstance(part, str) else _numbers(part) for part in spans)
+        choices = (
+            [part] if isinstance(part, str) else [str(k).zfill(width) for numbers, width in part for k in numbers]
+            for part in spans
+        )
         names += map("".join, product(*choices))
     return tuple(names)
 
@@ -93,9 +96,9 @@ class Names:
     def __init__(self, most: int = MOST_NAMED) -> None:
         self._most, self._left = most, most
 
-    def __call__(self, text: str) -> tuple[str, ...]:
-        """Return the names of one list (see `expand`), and count them."""
-        names = expand(text)
+    def __call__(self, text: str | tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of one list (see `expand`), or the given names, and count them."""
+        names = expand(text) if isinstance(text, str) else text
         self.count(len(names))
         return names
 
@@ -142,23 +145,14 @@ def _spans(spans: list[list[int]], width: int) -> str:
     return text if text.isdecimal() else f"[{text}]"
 
 
-def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
-    """Returns the lowest and highest number of each span in brackets, and the number of digits of the span's lowest
-    number."""
-    spans: list[tuple[int, int, int]] = []
+def _spans_of(inside: str, text: str) -> list[tuple[Sequence[int], int]]:
+    """Returns the numbers of each span in brackets, and the number of digits of the span's lowest number."""
+    spans: list[tuple[Sequence[int], int]] = []
     for item in inside.split(","):
-        low, dash, high = item.partition("-")
-        numbers = [low, high] if dash else [low]
-        if not all(_DIGITS.fullmatch(number) for number in numbers):
+        if not (match := _SPAN.fullmatch(item)):
             raise UsageError(f"not a node list: {text[:80]!r} (accepted: t1,t2 or t[1-14,20])")
-        first = int(low)
-        spans.append((first, max(int(high), first - 1) if dash else first, len(low)))
+        spans.append((range(int(match[1]), int(match[2] or match[1]) + 1), len(match[1])))
     return spans
-
-
-def _numbers(spans: Iterable[tuple[int, int, int]]) -> list[str]:
-    """Returns all numbers in the spans as texts."""
-    return [str(k).zfill(width) for low, high, width in spans for k in range(low, high + 1)]
 
 
 _GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d{1,12}))?(?:\(.*\))?", re.IGNORECASE)
@@ -214,12 +208,13 @@ def gres_gpus(text: str) -> float:
     return float(sum(int(match[1] or 1) for match in matches if match))
 
 
-def amount(text: str) -> float:
-    """Return a text as a number; NaN if the text is not a number."""
+def amount(text: str, otherwise: float = math.nan) -> float:
+    """Return a text as a number; `otherwise` if the text is not a number."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        return math.nan
+        return otherwise
+    return otherwise if math.isnan(value) else value
 
 
 _TYPED = re.compile(r"gpu:([A-Za-z_][\w.-]*)", re.IGNORECASE)

@@ -20,11 +20,11 @@ import numpy as np
 from ...columns import OUT_OF_MEMORY
 from ...errors import input_error
 from ...job import is_slurm_state, status_from_sacct
-from ...table import LogInfo, Nominal, Trace, Values
+from ...table import LogInfo, Nominal, Trace
 from ...table.columns import SORTED, in_log_order
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
-from ..memo import BAD, STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
+from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
 from ..memory import MOST_KIB, per_gpu
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
@@ -258,6 +258,8 @@ class Batch:
         Line number of each row in the file.
     problems
         Collects the reports about broken lines and values.
+    clock
+        Converts local times to epoch seconds.
     memo
         The caches of numbers, by the kinds of numbers in `PARSERS`.
     """
@@ -266,6 +268,7 @@ class Batch:
     columns: Sequence[Sequence[str]]
     lines: Sequence[int]
     problems: Problems
+    clock: LocalClock
     memo: Mapping[str, Memo]
 
     def text(self, *names: str) -> Sequence[str] | None:
@@ -273,15 +276,15 @@ class Batch:
         index = self.layout.first(*names)
         return None if index is None else self.columns[index]
 
-    def stamps(self, clock: LocalClock, name: str) -> Stamps:
-        """Parse a column of time stamps.
+    def stamps(self, name: str, submit: np.ndarray | None = None) -> Stamps:
+        """Parse a column of time stamps. Values that stand for "no time" are unknown (`without_zeros`).
 
         Parameters
         ----------
-        clock
-            Converts local times to epoch seconds.
         name
             The column.
+        submit
+            Submit times in epoch seconds, shape (n,). If absent, all values are times.
 
         Returns
         -------
@@ -292,9 +295,9 @@ class Batch:
         texts = self.text(name)
         if texts is None:
             return no_stamps(len(self.lines))
-        epoch, later, bad = parse_stamps(texts, clock)
-        self._report(bad, f"{name}: {BAD_STAMP}", texts)
-        return epoch, later
+        epoch, later, bad = parse_stamps(texts, self.clock)
+        self.problems.unknown_at(bad, self.lines, f"{name}: {BAD_STAMP}", texts)
+        return epoch if submit is None else without_zeros(epoch, submit), later
 
     def number(self, kind: str, *names: str) -> np.ndarray:
         """Parse the first of the named columns that exists; NaN for unknown and unlimited values."""
@@ -312,8 +315,9 @@ class Batch:
         An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces the value.
         """
         amount, in_tres = self.number("memory", "reqmem"), self.number("tres_mem", "reqtres")
-        broken, per = amount > MOST_KIB, self._raw("per", "reqmem")
-        self._report(np.flatnonzero(broken).tolist(), BROKEN_MEMORY, self.text("reqmem") or ())
+        broken, per = amount > MOST_KIB, self.number("per", "reqmem")
+        rows = np.flatnonzero(broken).tolist()
+        self.problems.unknown_at(rows, self.lines, BROKEN_MEMORY, self.text("reqmem") or ())
         for kind, count in ((1.0, nodes), (2.0, procs)):  # amounts are per node (suffix `n`) or processor (suffix `c`)
             amount = np.where((per == kind) & (count > 0), amount * count, amount)
         whole = either(np.where(broken, np.nan, amount), in_tres)
@@ -335,11 +339,6 @@ class Batch:
             if texts is not None and (codes < 0).any():
                 codes = np.where(codes < 0, words.of(texts), codes)
         return codes
-
-    def report_states(self, name: str) -> None:
-        """Report job states that Slurm does not have. Unknown job states are kept unchanged."""
-        texts = self.text(name) or ()
-        self._report(rows_where(lambda text: not is_slurm_state(text), texts), STRANGE_STATE, texts)
 
     def said(self, words: Codes, option: str) -> np.ndarray:
         """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
@@ -372,23 +371,14 @@ class Batch:
         return self.problems.without_negative(values, self.lines, f"{what}: negative, read as unknown")
 
     def _raw(self, kind: str, *names: str) -> np.ndarray:
-        """Returns the parsed values of the first column that exists, else NaN; infinities still mark unlimited and
-        unreadable values.
-        """
+        """Returns the parsed values of the first column that exists, else NaN; -inf marks unlimited values."""
         texts = self.text(*names)
         if texts is None:
             return np.full(len(self.lines), np.nan)
         if kind == "number" and "".join(texts).isdecimal() and all(texts):
             return np.fromiter(map(float, texts), dtype=float, count=len(texts))
-        values = self.memo[kind].of(texts)
-        bad = np.flatnonzero(values == BAD).tolist()
-        self._report(bad, f"{names[0]}: not a valid value, read as unknown", texts)
-        values[bad] = np.nan
-        return values
-
-    def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
-        """Reports that the values in some rows are read as unknown."""
-        self.problems.unknown_at(rows, self.lines, what, texts)
+        what = f"{names[0]}: not a valid value, read as unknown"
+        return self.memo[kind].read(texts, self.lines, what, self.problems)
 
 
 _CUT = "the last line does not end with a line break: the file may be truncated"
@@ -417,8 +407,8 @@ class _Table:
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Adds columns with one order of fields; drops records without a submit time."""
         self.names = layout.place
-        batch = Batch(layout, columns, numbers, self.problems, self._memo)
-        submit = batch.stamps(self._clock, "submit")[0]
+        batch = Batch(layout, columns, numbers, self.problems, self._clock, self._memo)
+        submit = batch.stamps("submit")[0]
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
@@ -428,7 +418,9 @@ class _Table:
             return
         words = self.columns.words
         codes = {name: batch.codes(words[name], *fields) for name, fields in _CODED.items()}
-        batch.report_states("state")
+        states = batch.text("state") or ()
+        strange = rows_where(lambda text: not is_slurm_state(text), states)
+        self.problems.unknown_at(strange, numbers, STRANGE_STATE, states)
         for name, option in _SAID.items():
             said = batch.said(words[name], option)
             codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
@@ -449,7 +441,7 @@ class _Table:
         cpu_time, held = batch.number("duration", "totalcpu"), positive(alloc)
         return {
             "submit_time": submit,
-            "eligible_time": self._stamps(batch, submit, "eligible")[0],
+            "eligible_time": batch.stamps("eligible", submit)[0],
             "wait_time": wait,
             "run_time": run,
             "alloc_procs": held,
@@ -472,18 +464,13 @@ class _Table:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns run times and waits, and counts jobs that had not finished."""
         states = Nominal(status, tuple(self.columns.words["status"].names))
-        start = self._stamps(batch, submit, "start") if batch.text("start") is not None else None
-        end = self._stamps(batch, submit, "end")
+        start = batch.stamps("start", submit) if batch.text("start") is not None else None
+        end = batch.stamps("end", submit)
         run, wait = run_and_wait(submit, start, end, elapsed, states, batch.held_something())
         self.unfinished += int(unfinished(states, end[0]).sum())
         self.resized += int(states.is_any(["resizing"]).sum())
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
-
-    def _stamps(self, batch: Batch, submit: np.ndarray, name: str) -> Stamps:
-        """Returns a column of times, with values that stand for "no time" as unknown."""
-        epoch, later = batch.stamps(self._clock, name)
-        return without_zeros(epoch, submit), later
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
@@ -496,7 +483,10 @@ class _Table:
         nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))
         measured, outgrew = records.peaks.by_record(ids.tolist(), nodes)
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
-        outgrown = _ran_out(columns, outgrew)
+        status = columns.get("status")
+        outgrew &= status.is_any(["failed"]) if isinstance(status, Nominal) else False
+        if isinstance(status, Nominal) and outgrew.any():
+            columns["status"] = status.where(outgrew, OUT_OF_MEMORY)
         columns["job_id"] = ids
         columns, is_sorted = in_log_order(columns)
         dropped = self.problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
@@ -509,7 +499,7 @@ class _Table:
             *more,
             *records.notes(),
             *records.peaks.notes(),
-            *([f"{outgrown} {_OUTGROWN}"] if outgrown else []),
+            *([f"{outgrew.sum()} {_OUTGROWN}"] if outgrew.any() else []),
             *self.problems.notes(),
             *(f"{count} {words}" for words, count in remarks.items() if count),
             *self._clock.notes(),
@@ -518,14 +508,3 @@ class _Table:
         header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
-
-
-def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
-    """Changes the status of failed jobs to out of memory if a step was killed for its memory; returns their
-    number."""
-    status = columns.get("status")
-    if not isinstance(status, Nominal) or not outgrown.any():
-        return 0
-    outgrown = outgrown & status.is_any(["failed"])
-    columns["status"] = status.where(outgrown, OUT_OF_MEMORY)
-    return int(outgrown.sum())

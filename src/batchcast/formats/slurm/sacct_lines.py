@@ -11,7 +11,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -161,13 +161,13 @@ class _Ways:
     def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
         self.names, self.pieces, self.delimiter = names, pieces, delimiter
         self.edges: list[list[tuple[int, int]]] = []
-        surplus, here = len(pieces) - len(names), {0}
+        self.surplus, here = len(pieces) - len(names), {0}
         for k, name in enumerate(names):
-            last = surplus if name not in _FORMS else -1
+            last = self.surplus if name not in _FORMS else -1
             edges = ((before, after) for before in sorted(here) for after in range(before, max(before, last) + 1))
             self.edges.append([edge for edge in edges if _fits(name, self.text(k, *edge))])
             here = {after for _, after in self.edges[k]}
-        self._keep({surplus})
+        self._keep()
 
     def text(self, k: int, before: int, after: int) -> str:
         """Returns the text of column k if `before` surplus pieces are used before it and `after` up to and including
@@ -201,11 +201,7 @@ class _Ways:
             same = [edge for edge in self.edges[k] if self.text(k, *edge) == text] if self.delimiter in text else []
             self.edges[k] = same or self.edges[k]
             agrees |= bool(same)
-        here = {0}
-        for k, edges in enumerate(self.edges):
-            self.edges[k] = [edge for edge in edges if edge[0] in here]
-            here = {after for _, after in self.edges[k]}
-        self._keep({len(self.pieces) - len(self.names)})
+        self._keep()
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
@@ -218,11 +214,13 @@ class _Ways:
             before = after
         return fields
 
-    def _keep(self, ends: set[int]) -> None:
-        """Drops the assignments that do not use all pieces of the line."""
-        for k in range(len(self.edges) - 1, -1, -1):
-            self.edges[k] = [edge for edge in self.edges[k] if edge[1] in ends]
-            ends = {before for before, _ in self.edges[k]}
+    def _keep(self) -> None:
+        """Drops the assignments that are not part of a split of the whole line."""
+        forward = range(len(self.edges))
+        for side, reached, columns in ((0, {0}, forward), (1, {self.surplus}, forward[::-1])):
+            for k in columns:
+                self.edges[k] = [edge for edge in self.edges[k] if edge[side] in reached]
+                reached = {edge[1 - side] for edge in self.edges[k]}
 
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
@@ -362,7 +360,7 @@ class StepPeaks:
 
     def __init__(self) -> None:
         self.zeros = self.bad = 0
-        self._records: dict[str, int] = {}
+        self._records = Counter[str]()
         self._before_any: set[str] = set()
         self._most: dict[str, dict[Key, float]] = {"used_mem_kib": {}, "used_gpus": {}, "used_gpu_mem_kib": {}}
         self._outgrown: set[Key] = set()
@@ -376,13 +374,12 @@ class StepPeaks:
         for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
             name, dot, _ = job.partition(".")
             if not dot:
-                self._records[name] = self._records.get(name, 0) + 1
+                self._records[name] += 1
             if not any(texts):
                 continue
             row = {name: columns[place][k] for place, name in names}
-            count = self._records.get(name, 0)
+            count, step_peak = self._records[name], peak([row])
             key = _key(name, count)
-            step_peak = peak([row])
             self.zeros += step_peak.zeros
             self.bad += step_peak.bad
             has_gpus = "gres/gpu" in row.get("TRESUsageInTot", "")
@@ -442,7 +439,7 @@ class StepPeaks:
         total, seen = Counter(texts), Counter[str]()
         for text in texts:
             seen[text] += 1
-            is_known = total[text] == max(self._records.get(text, 1), 1)  # False if a record with this id was dropped
+            is_known = total[text] == max(self._records[text], 1)  # False if a record with this id was dropped
             is_sure = total[text] == 1 or text not in self._before_any
             yield _key(text, seen[text]) if is_known and is_sure else None
 
@@ -471,8 +468,6 @@ MESSAGE = "a message, not a record"
 UNDECIDED = "its text columns can be split in more than one way (`sacct -P --delimiter=^` avoids such lines)"
 
 Columns = list[Sequence[str]]
-Row = tuple[int, list[str]]
-"""A repaired record: its line number and its fields."""
 
 
 class Records:
@@ -497,25 +492,28 @@ class Records:
         """Yield layout, columns and line numbers of job records in the order of the file, in batches with one
         layout.
         """
-        good: list[str] = []
+        # One list of the fields of all lines, instead of one list per line, saves time in the garbage collector.
+        fields: list[str] = []
         numbers: list[int] = []
-        rows: list[Row] = []
+        odd: set[int] = set()
         layout, begun = self.layout, self._number
         for number, line in enumerate(lines, start=begun + 1):
             self._number = number
             if layout is not None and not self._torn and layout.is_plain(line):
-                good.append(line)
+                fields += line.split(layout.delimiter)
                 numbers.append(number)
                 continue
-            last = rows[-1][1] if rows and not (numbers and numbers[-1] > rows[-1][0]) else None
-            rows += [(number, row) for row in self._odd(line, good, last)]
+            if record := self._odd(line, fields):
+                fields += record
+                numbers.append(number)
+                odd.add(number)
             if self.layout is not layout:
                 if layout is not None:
-                    yield from self._batches(layout, good, numbers, rows)
-                good, numbers, rows = [], [], []
+                    yield from self._batches(layout, fields, numbers, odd)
+                fields, numbers, odd = [], [], set()
                 layout = self.layout
         if layout is not None:
-            yield from self._batches(layout, good, numbers, rows)
+            yield from self._batches(layout, fields, numbers, odd)
 
     def take_columns(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
         """Return the job records among records that are given as columns; count steps and store their memory and GPU
@@ -539,44 +537,35 @@ class Records:
         return notes
 
     def _batches(
-        self, layout: Layout, good: list[str], numbers: list[int], rows: list[Row]
+        self, layout: Layout, fields: list[str], numbers: list[int], odd: Set[int]
     ) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Yields plain lines and repaired rows as columns, in the order of the file."""
-        columns: Columns = [[] for _ in layout.names]
-        if good:
-            # One list for all lines, instead of one list per line, saves time in the garbage collector.
-            flat = layout.delimiter.join(good).split(layout.delimiter)
-            columns = [flat[k :: layout.width] for k in range(layout.width)]
-        columns, numbers = self._without_misfits(layout, columns, numbers)
-        if rows:
-            numbers = [*numbers, *(number for number, _ in rows)]
-            order = sorted(range(len(numbers)), key=numbers.__getitem__)
-            mended = list(zip(*(row for _, row in rows)))
-            columns, numbers = rows_of(order, [[*column, *more] for column, more in zip(columns, mended)], numbers)
+        """Yields the records as columns. `odd` has the numbers of lines whose form was checked already."""
+        columns: Columns = [fields[k :: layout.width] for k in range(layout.width)]
+        columns, numbers = self._without_misfits(layout, columns, numbers, odd)
         if numbers:
             columns, numbers = self.take_columns(layout, columns, numbers)
         if numbers:
             yield layout, columns, numbers
 
-    def _without_misfits(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
+    def _without_misfits(
+        self, layout: Layout, columns: Columns, numbers: list[int], odd: Set[int]
+    ) -> tuple[Columns, list[int]]:
         """Drops records in which the state and one more column do not have their format, because the fields are
         shifted.
         """
         states = columns[layout.place["state"]] if "state" in layout.place else ()
         dropped = set()
         for k in rows_where(lambda text: not is_slurm_state(text), states):
-            if {*layout.misfits([column[k] for column in columns])} - {"state"}:
+            if numbers[k] not in odd and {*layout.misfits([column[k] for column in columns])} - {"state"}:
                 self._problems.drop(numbers[k], "fields that do not have the format of their column", states[k])
                 dropped.add(k)
         if not dropped:
             return columns, numbers
         return rows_of([k for k in range(len(numbers)) if k not in dropped], columns, numbers)
 
-    def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
-        """Returns the records that an irregular line completes (header, message, broken line, blank line).
-
-        `last` is the record before the line, or None if this record is the last element of the list `good`.
-        """
+    def _odd(self, line: str, earlier: list[str]) -> list[str]:
+        """Returns the record that an irregular line completes (header, message, broken line, blank line), or an empty
+        list. `earlier` has the fields of the records before the line."""
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
             self.give_up()
@@ -594,18 +583,15 @@ class Records:
             if single.fields is not None:
                 self.give_up()
                 self._count_mended(line, not is_whole)
-                return [single.fields]
+                return single.fields
             if single.undecided:
                 self.give_up()
                 self._problems.drop(self._number, UNDECIDED, line)
                 return []
             # A line break in a last column of free text leaves a line that looks complete before this line.
             ends_in_text = layout.names[-1] not in _FORMS
-            if not self._torn and len(fields) == 1 and ends_in_text and (good or last is not None):
-                if last is not None:
-                    last[-1] += "\n" + line
-                else:
-                    good[-1] += "\n" + line
+            if not self._torn and len(fields) == 1 and ends_in_text and earlier:
+                earlier[-1] += "\n" + line
                 self._count_mended(line, bool(line))
                 return []
         if self._torn or line.strip():
@@ -615,8 +601,9 @@ class Records:
             self.give_up(1)
         return whole
 
-    def _joined(self, layout: Layout) -> list[list[str]]:
-        """Returns the record that the last broken lines form together; uses as few of the lines as possible."""
+    def _joined(self, layout: Layout) -> list[str]:
+        """Returns the record that the last broken lines form together, or an empty list; uses as few of the lines as
+        possible."""
         pieces = 1
         for k in range(len(self._torn) - 1, -1, -1):
             pieces += self._torn[k][1].count(layout.delimiter)
@@ -633,7 +620,7 @@ class Records:
             self._torn.clear()
             if whole.fields is not None:
                 self._count_mended(line, True)
-                return [whole.fields]
+                return whole.fields
             self._problems.drop(number, UNDECIDED, line)
             break
         return []

@@ -243,7 +243,7 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
         _seconds(r.get("DefaultTime", ""), math.nan),
         _whole(r, "PriorityTier", 1),
         _whole(r, "PriorityJobFactor", 1),
-        _or(amount(r.get("MaxNodes", "")), math.inf),
+        amount(r.get("MaxNodes", ""), math.inf),
         per_cpu,
         per_node,
         r.get("OverSubscribe", "").upper().startswith("EXCLUSIVE"),
@@ -254,7 +254,7 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
         mode in ("REQUEUE", "CANCEL"),
         _weights(r.get("TRESBillingWeights", "")),
         "" if mode == settings.get("PreemptMode", "OFF").upper() else mode,
-        _or(amount(r.get("GraceTime", "")), 0.0),
+        amount(r.get("GraceTime", ""), 0.0),
     )
 
 
@@ -264,7 +264,7 @@ def _weights(text: str) -> dict[str, float]:
     for item in text.split(",") if text not in _NONE else []:
         name, _, value = item.partition("=")
         unit = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}.get(value[-1:].upper(), 0.0)
-        weights[name.lower()] = _or(amount(value.rstrip("kKmMgGtT")), 0.0) / (unit or 1.0)
+        weights[name.lower()] = amount(value.rstrip("kKmMgGtT"), 0.0) / (unit or 1.0)
     return weights
 
 
@@ -273,7 +273,7 @@ def _qos(r: Mapping[str, str]) -> Qos:
     preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
     mode = r.get("PreemptMode", "").upper()
     return Qos(
-        r["Name"], _or(amount(r.get("Priority", "")), 0.0), preempts, _limits(r), "" if mode == "CLUSTER" else mode,
+        r["Name"], amount(r.get("Priority", ""), 0.0), preempts, _limits(r), "" if mode == "CLUSTER" else mode,
         _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
     )  # fmt: skip
 
@@ -281,11 +281,11 @@ def _qos(r: Mapping[str, str]) -> Qos:
 def _limits(r: Mapping[str, str]) -> Limits:
     """Returns the limits in the row of a QOS or an association, each of which has some of the columns."""
     return Limits(
-        grp_jobs=_limit(r, "GrpJobs"),
+        grp_jobs=amount(r.get("GrpJobs", ""), math.inf),
         grp_tres=_tres(r, "GrpTRES"),
-        max_jobs=_limit(r, "MaxJobs"),
-        max_jobs_per_user=_limit(r, "MaxJobsPU"),
-        max_jobs_per_account=_limit(r, "MaxJobsPA"),
+        max_jobs=amount(r.get("MaxJobs", ""), math.inf),
+        max_jobs_per_user=amount(r.get("MaxJobsPU", ""), math.inf),
+        max_jobs_per_account=amount(r.get("MaxJobsPA", ""), math.inf),
         max_tres=_tres(r, "MaxTRES"),
         max_tres_per_user=_tres(r, "MaxTRESPU"),
         max_tres_per_account=_tres(r, "MaxTRESPA"),
@@ -295,9 +295,8 @@ def _limits(r: Mapping[str, str]) -> Limits:
 
 def _association(r: Mapping[str, str]) -> Association:
     """Returns an association from its row."""
-    share = r.get("Share", "1")
     parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
-    return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), _limits(r))
+    return Association(r["Account"], r.get("User", ""), parent, amount(r.get("Share", "1"), 1.0), _limits(r))
 
 
 def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
@@ -330,8 +329,7 @@ def _left_out(
 ) -> list[str]:
     """Returns the settings that are in use and that the simulation does not follow, by Slurm's names."""
     used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0").upper() not in _UNUSED]
-    most_nodes = _or(amount(settings.get("MaxNodeCount", "")), 0)
-    used += ["nodes that join later (MaxNodeCount)"] if most_nodes > len(nodes) else []
+    used += ["nodes that join later (MaxNodeCount)"] if amount(settings.get("MaxNodeCount", "")) > len(nodes) else []
     values = {key: settings.get(key, models[0]).split("/")[-1] for key, models in _MODELLED.items()}
     used += [f"{key}={value}" for key, value in values.items() if value not in _MODELLED[key]]
     flags = set(settings.get("PriorityFlags", "").upper().split(",")) - {"", "FAIR_TREE", "(NULL)"}
@@ -342,7 +340,7 @@ def _left_out(
     used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
     used += _of_partitions(partitions)
     used += ["CPUSpecList"] if any(r.get("CPUSpecList", "") not in _NONE for r in nodes) else []
-    used += ["CoreSpecCount"] if any(_or(amount(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
+    used += ["CoreSpecCount"] if any(amount(r.get("CoreSpecCount", ""), 0) for r in nodes) else []
     flags = {f for r in reservations for f in r.get("Flags", "").split(",")}
     used += [f"reservation {flag}" for flag in sorted(flags & {"WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC"})]
     for title, rows in (("qos", qos), ("assoc", assoc)):
@@ -386,24 +384,13 @@ def _of_partitions(rows: Rows) -> list[str]:
 def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
     """Returns the amounts of a TRES limit, memory in MiB."""
     amounts = parse_tres(r.get(key, "")).items()
-    return {n: parse_memory(text) / 1024 if n == "mem" else _or(amount(text), math.inf) for n, text in amounts}
-
-
-def _limit(r: Mapping[str, str], key: str) -> float:
-    """Returns a limit as a number; infinity if no limit is set."""
-    return _or(amount(r.get(key, "")), math.inf)
-
-
-def _or(value: float, otherwise: float) -> float:
-    """Returns the value, or `otherwise` if the value is NaN."""
-    return otherwise if math.isnan(value) else value
+    return {n: parse_memory(text) / 1024 if n == "mem" else amount(text, math.inf) for n, text in amounts}
 
 
 def _seconds(text: str, otherwise: float) -> float:
     """Returns a time in seconds; `otherwise` if the record has no time."""
-    if text in _NONE:
-        return otherwise
     try:
-        return _or(parse_duration(text), otherwise)
+        value = math.nan if text in _NONE else parse_duration(text)
     except UsageError:
         return otherwise
+    return otherwise if math.isnan(value) else value
