@@ -43,6 +43,21 @@ class Sentence(str):
         return made
 
 
+def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
+    """Return the stored facts about a partition; empty for an unknown partition."""
+    return partitions_of(memory).get(name or "") or {}
+
+
+def partitions_of(memory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the stored facts about each partition, by name."""
+    return (memory.get("site") or {}).get("partitions") or {}
+
+
+def default_partition(memory: Mapping[str, Any]) -> str:
+    """Return the default partition of the site; empty if it is unknown."""
+    return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
+
+
 CLOCKS_APART_S = 2.0
 """If two clocks differ by more than this, a warning says so."""
 NO_CYCLE = "the collector has not finished a cycle yet"

@@ -30,15 +30,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...errors import BatchcastError, NoAnswer, Refused, UsageError
 from ...predict.conditional import given_waited
-from ...predict.protocol import Grounds, Prediction
+from ...predict.protocol import Prediction
 from ...store.packed import Packed
 from ...store.place import is_open
 from ...store.reader import Reader
-from ...store.rows import NOTHING
 from ..settings import Settings, is_private
-from .advice import partitions_of
-from .answer import Answer, staleness
-from .latest import CUT
+from .answer import Answer, partitions_of, staleness
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -208,28 +205,6 @@ def disclosed(value: Any, hidden: bool) -> Any:
     if isinstance(value, dict):
         return {name: disclosed(of, hidden) for name, of in value.items()}
     return [disclosed(of, hidden) for of in value] if isinstance(value, list) else value
-
-
-_RESTS_ON = {
-    Grounds.SIMULATION: "a simulation of the queue and the running jobs",
-    Grounds.MODEL: "a model of the waits of such jobs on this cluster",
-    Grounds.CLASS: "past waits of such jobs on this cluster",
-    Grounds.OWN_HISTORY: "past waits of this user's jobs on this cluster",
-    Grounds.EVERYONE: "past waits of jobs on this cluster",
-    NOTHING: "too few such jobs have started so far",
-}
-
-
-def basis_of(wait: Prediction, more: str = "") -> OfOthers:
-    """Return the text on what a predicted wait is based. The full text counts the jobs ahead, which could reveal other
-    users' jobs.
-
-    >>> from batchcast.predict.protocol import Grounds
-    >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
-    'a model of the waits of such jobs on this cluster'
-    """
-    instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
-    return OfOthers(wait.basis + more, instead + more)
 
 
 def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float, float]:

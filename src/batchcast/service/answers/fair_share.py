@@ -27,7 +27,7 @@ from ...machines.machine import Association, Machine, Partition
 from ...units import parse_duration, span
 from .answer import Sentence
 from .disclosure import OfOthers
-from .latest import time_limit
+from .start import time_limit
 
 Who = tuple[str, str]
 """An account and a user."""

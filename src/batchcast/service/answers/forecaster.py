@@ -30,10 +30,10 @@ from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
-from .advice import as_request, default_partition, of_partition
-from .answer import INPUTS, Answer, parse_when
-from .disclosure import Site, Viewer, basis_of, open_site, spread_of, start_settings
-from .latest import capped, latest_start
+from .advice import as_request
+from .answer import INPUTS, Answer, default_partition, of_partition, parse_when
+from .disclosure import Site, Viewer, open_site, spread_of, start_settings
+from .start import basis_of, capped, latest_start
 
 NO_PRIORITIES = (
     "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
@@ -47,7 +47,7 @@ class Forecaster(NamedTuple):
     """The predictors that answer users, with the state of a clock at one instant.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
-    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`latest`).
+    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`start`).
     """
 
     clock: LiveClock

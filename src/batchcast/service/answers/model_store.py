@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves the live clock with its models in a file beside the store, so that a restart need not replay all history.
+"""Saves the live clock with its models in a file beside the store, so that a restart need not replay all history, and
+the questions of `start --test` in a second file.
 
 `start --test` reads the file too. If the file cannot be used (missing, damaged, of another version or user), history is
 replayed instead. The file contains only plain values and arrays (`plain_state`) and names no code: every predictor is
 created from the site's settings before its state is filled in. Compiled kernels use indices in those arrays without
 checking them. So a file is accepted only with a digest made with this user's secret key; a file from elsewhere, for
 example from an unpacked archive, is not read.
+
+The collector compares each answer to `start --test` with the job that is submitted afterwards. Questions are added by
+processes that may write beside the store: the service, and commands of the collector's own user. Each question is a
+line of JSON in a file that only its owner can read. The collector removes the lines it reads, so the file stays short.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import json
 import math
 import os
 import secrets
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -31,11 +37,13 @@ from ...ceilings import without_links
 from ...compiled.place import LEARNED, fingerprint, kernel_folder
 from ...events.live import LiveClock, LiveJob, live_events, live_stream
 from ...events.state import SystemState
-from ...job import DELIVERED_GONE
+from ...job import DELIVERED_GONE, JobRequest
 from ...machines.machine import Machine
 from ...predict.peak_memory import LateMemory
+from ...predict.protocol import Prediction
 from ...predict.recommend import LimitAdvice
 from ...predict.registry import make, split_specs
+from ...store.rows import as_values
 from ...trace.whole_file import whole_file
 from ...version import __version__
 from .advice import RISK
@@ -107,7 +115,7 @@ def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
     """Return the bytes after the two header lines, if this user and this version of the code wrote them."""
     try:
         with open(path, "rb", opener=without_links) as file:
-            if not _is_safe(os.fstat(file.fileno())):
+            if not _is_own(os.fstat(file.fileno())):
                 raise Unusable("other users can write the file")
             head, digest, body = file.readline(), file.readline().rstrip(b"\n"), file.read()
     except FileNotFoundError:
@@ -185,19 +193,22 @@ def _secret_key() -> bytes:
             file.write(secrets.token_bytes(KEY_BYTES))
     try:
         with open(path, "rb", opener=without_links) as file:
-            stat, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
+            status, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
     except OSError:
         return _KEY_OF_THE_MOMENT
-    is_ours = stat.st_uid == os.geteuid() and not stat.st_mode & 0o077 and len(key) == KEY_BYTES
+    is_ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077 and len(key) == KEY_BYTES
     return key if is_ours else _KEY_OF_THE_MOMENT
 
 
 _KEY_OF_THE_MOMENT = secrets.token_bytes(KEY_BYTES)
 
 
-def _is_safe(stat: os.stat_result) -> bool:
-    """Return whether only this user or root can have written the file."""
-    return stat.st_uid in (0, os.geteuid()) and not stat.st_mode & 0o022
+def _is_own(status: os.stat_result) -> bool:
+    """Return whether the open file is a regular file without further hard links that only this user or root can have
+    written.
+    """
+    is_ours = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+    return is_ours and stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
 def replay(
@@ -304,3 +315,45 @@ def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
     for one in predictors:
         if hasattr(one, "use_machine"):
             one.use_machine(machine)
+
+
+MOST_BYTES = 1_000_000
+"""No line is added to a file of this size, because a file grows so long only if no collector reads it."""
+SUBMITTED_WITHIN_S = 900.0
+"""A job of the same user, partition, size and limit counts as the job asked about if it is submitted within
+this time.
+"""
+
+
+def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now: float) -> None:
+    """Add one question and its answer, if this process may write beside the store. If writing fails, the line
+    is lost.
+    """
+    if not os.access(place.parent, os.W_OK) or not all(map(math.isfinite, (said.point, *said.quantiles))):
+        return
+    like = {"user": job.user_id, "partition": job.partition_id, "procs": job.procs, "limit": job.req_time}
+    line = json.dumps({"at": now, "method": method, "like": like, "said": as_values(said)})
+    with suppress(OSError), open(place, "a", encoding="utf-8", opener=without_links) as file:
+        status = os.fstat(file.fileno())
+        if _is_own(status) and status.st_size < MOST_BYTES:
+            file.write(line + "\n")
+
+
+def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield every question that was added since the last call, and remove the questions from the file.
+
+    Incomplete lines, and files that another user may have written, are ignored.
+    """
+    taken = place.with_name(place.name + ".taken")
+    try:
+        place.replace(taken)
+        with open(taken, "rb", opener=without_links) as file:
+            lines = file.read(2 * MOST_BYTES).splitlines() if _is_own(os.fstat(file.fileno())) else []
+    except OSError:
+        return
+    finally:
+        with suppress(OSError):
+            taken.unlink()
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            yield json.loads(line)

@@ -20,13 +20,12 @@ from ..answers import track_record
 from ..settings import Settings, is_private
 from .accuracy import LIMIT, MEMORY, advice_record, calibration_verdicts
 from .accuracy import accuracy as scores
-from .advice import as_request, default_partition, of_partition
-from .answer import Answer, Sentence, age_of, staleness
+from .advice import advise, as_request, with_limits_of_walltime, within_days
+from .answer import Answer, Sentence, age_of, default_partition, of_partition, staleness
 from .disclosure import Site, Viewer, Whose, disclosed, may_show, open_site, rounded, start_settings, whole_days
 from .fair_share import pass_fields
 from .hints import Hints, Like, QueueSnapshot
-from .latest import latest_start
-from .start import Release, release, start_answer
+from .start import Release, latest_start, release, start_answer
 from .track_record import RecordKey, TrackRecord
 
 NOT_YET = Sentence("the accuracy of such predictions is being computed: ask again in a minute")
@@ -151,8 +150,6 @@ def walltime_of(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> Answer:
     """Answer `walltime` from a store that is already open."""
-    from .walltime import advise, within_days
-
     answer = advise(site, what, glob, user, risk, options)
     shown: dict[str, Any] = {"risk": risk}
     shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
@@ -237,7 +234,6 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
 def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     """Answer `report` from a store that is already open."""
     from .usage import advise_requests, summary
-    from .walltime import with_limits_of_walltime
 
     settings, viewer = site.settings, site.viewer
     hidden = site.private and (who.user is None or who.user != viewer.name)

@@ -29,13 +29,11 @@ from ...store.rows import as_values
 from ...units import counted, format_duration, parse_memory, parse_span
 from ..answers import track_record
 from ..settings import Settings
-from .advice import as_request, rests_on_jobs
+from .advice import advise_script, as_request, rests_on_jobs
 from .answer import Answer
-from .asked import keep_asked
-from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, spread_of, start_settings
+from .disclosure import OfOthers, Site, Viewer, open_site, spread_of, start_settings
 from .forecaster import NEVER, Forecaster, begin_condition, forecaster, gpus_of, never_starts, request_of
-from .start import start_answer
-from .walltime import advise_script
+from .start import basis_of, start_answer
 
 
 def answer_options(
@@ -53,6 +51,8 @@ def answer_options(
         reason, begin = begin_condition(options, now)
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
+            from .model_store import keep_asked
+
             keep_asked(asked_path(settings["store"], site.cluster), job, prediction, str(method), now)
         row = {"job_id": "(test)", "partition_id": job.partition_id, "job_name": job.job_name, "reason": reason}
         times = {"submit_time": now, "eligible_time": begin, "expected_start": None, "as_of": now}

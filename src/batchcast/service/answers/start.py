@@ -6,29 +6,153 @@ or an array. Running jobs use up a limit, so some of them must end before the wa
 order of submission. The size of the limit is taken from what the running jobs use now, because the limit is reached.
 The likely ends of running jobs follow from their predicted run times, the latest ends from their time limits. The
 module also explains in a sentence why a predicted start moved.
+
+No answer gives a start later than the job's latest start by time limits plus a stated margin. The collector computes
+the latest start of every waiting job (`collector.machine`) and stores it. `latest_start` returns the bound; `capped`
+applies it to renewed predictions and to predictions for new jobs.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
 from ...predict.conditional import chance_to_start
-from ...predict.protocol import Prediction
+from ...predict.protocol import Grounds, Prediction
 from ...store.reader import Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
-from .advice import of_partition
-from .answer import Sentence
-from .disclosure import OfOthers, Site, basis_of, spread_of
-from .latest import queue_place, starts_in_order, time_limit, with_cut
+from .answer import Sentence, of_partition
+from .disclosure import OfOthers, Site, spread_of
+
+Job = Mapping[str, Any]
+
+MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
+"""A predicted wait exceeds the wait that limits imply by at most this share of that wait, plus this many seconds."""
+OLD_S = 3600.0
+"""Bounds that the collector computed longer ago than this are not used."""
+CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
+
+
+def starts_in_order(
+    holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
+) -> Iterator[float]:
+    """Yield when each job starts if jobs start in this order, each as soon as its amount (of processors, say) is free.
+
+    `holders` are (end, amount) of running jobs, `jobs` are (length, amount) of waiting jobs; times are in seconds.
+    O(log n) per job.
+
+    >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
+    [100.0, 150.0]
+    """
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, at = 0.0, now
+    for length, wanted in jobs:
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, at = free + given_back, max(at, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (at + length, wanted))
+        yield at
+
+
+def queue_place(job: Job) -> tuple[float, float, int]:
+    """Return the sort key of a waiting job in the queue order: by priority, then by submission."""
+    priority = job.get("priority")
+    return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
+
+
+def time_limit(job: Job) -> float:
+    """Return a job's time limit in seconds; infinity if it has none."""
+    limit = job.get("req_time") if job.get("limit_now") is None else job["limit_now"]
+    return math.inf if limit is None else float(limit)
+
+
+def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
+    """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
+
+    Two bounds on the start may be known: Slurm's own estimate, which uses time limits, and the start after all running
+    jobs and all jobs in front have run to their limits (`collector.machine`). The earlier bound is used. A job
+    that is not submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive
+    later but start earlier.
+
+    >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
+    >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
+    (5100.0, inf)
+    >>> latest_start(row, {"latest": {"at": 0.0, "jobs": {"7": 600}, "new": {"main": [2000.0, 8.0]}}}, 0.0)
+    4500.0
+    """
+    by = row.get("expected_start")
+    by = math.inf if by is None or by <= now else float(by)
+    known = memory.get("latest") or {}
+    if known and now - known["at"] <= OLD_S:
+        last, procs = known["new"].get(str(row["partition_id"] or ""), known["new"].get("", (math.inf, math.inf)))
+        last = last if float(row.get("req_procs") or 1.0) <= procs else math.inf
+        by = min(by, float(known["jobs"].get(str(row.get("row")), last)))
+    return with_margin(by, now)
+
+
+def with_margin(by: float, now: float) -> float:
+    """Return the instant `by` plus the margin, which grows with the wait from `now` until `by`.
+
+    >>> with_margin(1000.0, 0.0)
+    5100.0
+    """
+    wait = max(by - now, 0.0)
+    return now + wait + MARGIN_SHARE * wait + MARGIN_S
+
+
+def capped(said: Prediction, wait_s: float) -> Prediction:
+    """Limit a predicted wait to `wait_s` seconds. If the limit changes the prediction, the prediction's basis says so.
+
+    >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
+    >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said
+    ((10.0, 300.0), True, True)
+    """
+    if max((said.point, *said.quantiles)) <= wait_s:
+        return said
+    most = max(wait_s, 1.0)
+    quantiles = tuple(min(one, most) for one in said.quantiles)
+    return replace(said, point=min(said.point, most), quantiles=quantiles, basis=with_cut(said.basis))
+
+
+def with_cut(basis: str) -> str:
+    """Return the basis of an answer with a note that the answer was limited; the note is added only once."""
+    return basis if basis.endswith(CUT) else f"{basis}{CUT}"
+
+
+_RESTS_ON = {
+    Grounds.SIMULATION: "a simulation of the queue and the running jobs",
+    Grounds.MODEL: "a model of the waits of such jobs on this cluster",
+    Grounds.CLASS: "past waits of such jobs on this cluster",
+    Grounds.OWN_HISTORY: "past waits of this user's jobs on this cluster",
+    Grounds.EVERYONE: "past waits of jobs on this cluster",
+    NOTHING: "too few such jobs have started so far",
+}
+
+
+def basis_of(wait: Prediction, more: str = "") -> OfOthers:
+    """Return the text on what a predicted wait is based. The full text counts the jobs ahead, which could reveal other
+    users' jobs.
+
+    >>> from batchcast.predict.protocol import Grounds
+    >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
+    'a model of the waits of such jobs on this cluster'
+    """
+    instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
+    return OfOthers(wait.basis + more, instead + more)
+
 
 SOONER, LATER = "sooner", "later"
 ONE = {
@@ -196,10 +320,10 @@ def _behind_reservation(site: Site, row: Row) -> Release:
         return found
     times = []
     for at_most, end in ((False, found.likely), (True, found.latest)):
-        held = [(_end(job, now, at_most), _held(job, node_procs)) for job in running]
+        held = [(end_of(job, now, at_most), _held(job, node_procs)) for job in running]
         holders = [(when, amount) for when, amount in held if when > end]
         back = max(float(procs) - sum(amount for _, amount in holders), 0.0)
-        lengths = [(_length(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
+        lengths = [(length_of(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
         times.append(own_queue([(end, back), *holders], lengths, min(_held(row, node_procs), float(procs)), end))
     whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
     basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
@@ -231,8 +355,8 @@ def _limit(site: Site, row: Row) -> Release:
         return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
     counted, times = next((column for part, column in _COLUMNS.items() if part in name.lower()), ""), []
     for at_most in (False, True):
-        held = [(_end(job, now, at_most), _amount(job, counted)) for job in holders]
-        lengths = [(_length(job, at_most), _amount(job, counted)) for job in ahead]
+        held = [(end_of(job, now, at_most), _amount(job, counted)) for job in holders]
+        lengths = [(length_of(job, at_most), _amount(job, counted)) for job in ahead]
         times.append(own_queue(held, lengths, _amount(row, counted), now))
     whole = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
     basis = OfOthers(whole, f"jobs {whose} come first under this limit")
@@ -287,18 +411,18 @@ def _held(job: Mapping[str, Any], node_procs: float) -> float:
     return max(_amount(job, "req_procs"), alone * _amount(job, "req_nodes") * node_procs)
 
 
-def _length(job: Mapping[str, Any], at_most: bool) -> float:
-    """Return the predicted run time of a job, or its time limit if `at_most` is set (s)."""
+def length_of(job: Job, at_most: bool = False) -> float:
+    """Return the predicted run time of a job, or its time limit if `at_most` is set (s); infinity if it is unknown."""
     longest = time_limit(job)
     return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
 
 
-def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
-    """Return when a running job ends: as predicted, or at its limit if `at_most` is set. A job that has run longer than
-    predicted is assumed to end halfway between now and its limit.
+def end_of(job: Job, now: float, at_most: bool = True) -> float:
+    """Return when a running job ends: at its limit or, unless `at_most` is set, as predicted. A job that has run longer
+    than predicted is assumed to end halfway between now and its limit.
     """
     begun = float(job["start_time"])
-    latest, likely = max(begun + _length(job, True), now), begun + _length(job, False)
+    latest, likely = max(begun + time_limit(job), now), math.nan if at_most else begun + length_of(job)
     if at_most or likely > now:
         return latest if at_most else likely
     return (now + latest) / 2 if math.isfinite(latest) else now
@@ -314,7 +438,7 @@ def start_answer(
     """Return the fields of an answer about one waiting job: its start by the newest prediction, given the wait so far.
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
-    waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
+    waits for the machine it is the prediction, at most `latest` (see `latest_start`). A job held by a
     reservation or a limit starts when this hold ends (`held`). If a job is held by its owner, a begin time or another
     job, the wait counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that
     only an administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that

@@ -28,10 +28,10 @@ from ...store.database import Connection
 from ...store.rows import as_prediction, newest, node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
-from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
-from ..answers.asked import SUBMITTED_WITHIN_S, take_asked
-from ..answers.latest import capped, with_margin
-from ..answers.model_store import SavedClock, Unusable, resume, use_machine
+from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory
+from ..answers.answer import of_partition
+from ..answers.model_store import SUBMITTED_WITHIN_S, SavedClock, Unusable, resume, take_asked, use_machine
+from ..answers.start import capped, with_margin
 from ..collector import moves
 
 ASKED = "asked"
@@ -81,7 +81,7 @@ class StoredClock:
     """The live clock of one cluster. The clock's state is in the store, so a new process can continue the clock.
 
     What the predictors have learned is also saved in the file `place`, if given, so that a new process need not replay
-    history. `latest` maps rows of waiting jobs to their latest starts (`answers.latest`); each cycle sets it anew.
+    history. `latest` maps rows of waiting jobs to their latest starts (`answers.start`); each cycle sets it anew.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class StoredClock:
         """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
         number of renewed predictions.
 
-        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`).
+        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.start`).
         Renewing does not change the clock. If no method can renew predictions, older renewed predictions are deleted.
         """
         clock = self.clock

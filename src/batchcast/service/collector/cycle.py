@@ -34,8 +34,7 @@ from ..collector import moves
 from ..settings import Settings, is_private, own_name
 from .clock import SHARE, Step, StoredClock, compare_with_slurm
 from .inputs import InputReader, roots_of
-from .latest_starts import latest_starts
-from .machine import MachineWatch
+from .machine import MachineWatch, latest_starts
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine

@@ -20,6 +20,7 @@ from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store import clock_jobs
 from ...store.database import Connection
+from ..answers.start import length_of
 
 LEAST_S, LEAST_SHARE = 300.0, 0.1
 """A start has moved if it differs from the stored answer by this many seconds and this share of the remaining wait."""
@@ -164,13 +165,13 @@ class Span:
         for job in jobs:
             start, end, procs = job["start_time"], job["end_time"], job["alloc_procs"] or job["req_procs"] or 1.0
             if start is not None:
-                due = start + _length(job)
+                due = start + length_of(job)
                 if end is not None and since < end <= now and due - end >= 60.0:
                     self.early.append((procs * (due - end), procs, due - end))
                 elif end is None and since < due <= now:
                     self.late.append((procs * (now - due), procs, now - due))
-            if job["priority"] is not None and math.isfinite(_length(job)):
-                above = job["priority"], procs * _length(job)
+            if job["priority"] is not None and math.isfinite(length_of(job)):
+                above = job["priority"], procs * length_of(job)
                 if since < job["submit_time"] <= now:
                     came.append(above)
                 elif start is None and end is not None and since < end <= now:
@@ -206,9 +207,3 @@ class _Above:
         """Return the number and the work of the jobs above `priority`; zero if `priority` is unknown."""
         at = len(self.priorities) if priority is None else bisect_right(self.priorities, priority)
         return len(self.priorities) - at, self.work[-1] - self.work[at]
-
-
-def _length(job: Row) -> float:
-    """Return the expected run time of a job: its prediction, at most its limit; infinity if both are unknown."""
-    known = [float(job[name]) for name in ("run_point_s", "req_time") if job[name] is not None]
-    return min(known, default=math.inf)

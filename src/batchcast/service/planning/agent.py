@@ -50,8 +50,7 @@ from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.reader import Reader
 from ...trace.whole_file import whole_file
-from ..answers.latest import latest_start
-from ..answers.start import start_answer
+from ..answers.start import latest_start, start_answer
 from ..answers.track_record import answering_method
 from ..settings import Settings, own_name
 from . import terms as planning_terms

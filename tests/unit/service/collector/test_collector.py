@@ -19,8 +19,8 @@ from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
 from batchcast.service.answers.disclosure import Viewer, refuse_open_store
-from batchcast.service.answers.latest import MARGIN_S
 from batchcast.service.answers.script import answer_options
+from batchcast.service.answers.start import MARGIN_S
 from batchcast.service.batch_system import open_scheduler
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
