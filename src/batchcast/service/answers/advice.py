@@ -25,7 +25,7 @@ from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_requ
 from ...store.reader import Row
 from ...store.rows import asked_a_node, live_job, node_peak
 from ...units import format_duration, format_memory, span
-from .answer import Sentence, of_partition
+from .answer import Answer, Options, Sentence, of_partition
 from .disclosure import Site
 from .track_record import JOB_ID
 
@@ -340,15 +340,19 @@ class _Wanted(NamedTuple):
     partition: str | None = None
     is_exact: bool = True
     row: Row | None = None
-    options: Mapping[str, str] | None = None
+    options: Options | None = None
 
 
 def advise(
-    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the suggested limit and memory with reasons, as one flat object. `options` are the options of a script."""
+    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
+) -> Answer:
+    """Suggest a limit and memory, with reasons. `options` are the options of a script."""
     wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, user)
-    return _advised(site, wanted, risk, _clock(site))
+    limits, memory = Rules._fields[:3], Rules._fields[3:]
+    rules = {name: format_duration(site.settings[name]) for name in limits}
+    rules |= {name: as_request(site.settings[name]) for name in memory}
+    shown = {"risk": risk, **rules, "similar_within_days": _within_days(site)}
+    return site.answer(shown, [_advised(site, wanted, risk, _clock(site))])
 
 
 def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -387,12 +391,12 @@ def _of_row(row: Row) -> _Wanted:
     return _Wanted(row["user_id"], row["job_name"], row["req_procs"], row["partition_id"], row=row)
 
 
-def within_days(site: Site) -> int:
+def _within_days(site: Site) -> int:
     """Return the number of past days in which similar jobs are searched."""
     return round(min(WITHIN_S / 86400, site.days))
 
 
-def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, Any] | None:
+def advise_script(site: Site, options: Options, clock: Forecaster) -> dict[str, Any] | None:
     """Return the suggestion for the viewer's job with these options; None without similar jobs or a known viewer."""
     if site.viewer.name is None or not options.get("job-name"):
         return None
@@ -412,7 +416,7 @@ def _advised(site: Site, wanted: _Wanted, risk: float, clock: Forecaster | None)
     least = LEAST_JOBS if known is None or site.private else 1  # if jobs are hidden, only own jobs count
     if len(similar) < least:
         of = f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted.user}"
-        why = f"{of} in the last {within_days(site)} days; {least} are needed"
+        why = f"{of} in the last {_within_days(site)} days; {least} are needed"
         raise NoAnswer(why, hint="a wider --name GLOB, or let some jobs finish first")
     like = Similar(similar, alike, wanted.partition or similar[0]["partition_id"], risk)
     answer = {"user": wanted.user, "similar_by": alike, "jobs": len(similar), "risk": risk}
@@ -482,7 +486,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> _Wante
     return _of_row(row)
 
 
-def _of_script(options: Mapping[str, str], user: str) -> _Wanted:
+def _of_script(options: Options, user: str) -> _Wanted:
     """Return what a script's options say about the next job."""
     return _Wanted(user, options["job-name"], processors(options)[0], options.get("partition"), options=options)
 

@@ -14,6 +14,10 @@ INPUTS = "inputs"
 """The option of a script that has features of its input files, in JSON, beside sbatch's options."""
 
 
+Options = Mapping[str, str]
+"""The long options of sbatch in a script, by their names without dashes."""
+
+
 class Answer(NamedTuple):
     """The parts of an answer's document (log, settings, warnings, results), before it is printed or sent."""
 
@@ -56,6 +60,21 @@ def partitions_of(memory: Mapping[str, Any]) -> Mapping[str, Any]:
 def default_partition(memory: Mapping[str, Any]) -> str:
     """Return the default partition of the site; empty if it is unknown."""
     return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
+
+
+def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Return the usage of each (account, user) in processor-seconds, from the stored values of a cluster.
+
+    >>> used({"shares": {"physics|ada": 60.0}})
+    {('physics', 'ada'): 60.0}
+    """
+    known = ((who.partition("|"), seconds) for who, seconds in (memory.get("shares") or {}).items())
+    return {(account, user): seconds for (account, _, user), seconds in known}
+
+
+def nodes_away(memory: Mapping[str, Any]) -> frozenset[str]:
+    """Return the nodes that were down or drained at the last query, from the stored values of a cluster."""
+    return frozenset(name for name, node in (memory.get("nodes") or {}).items() if node["away"])
 
 
 CLOCKS_APART_S = 2.0

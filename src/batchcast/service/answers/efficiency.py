@@ -176,7 +176,7 @@ def _energy(steps: Sequence[Mapping[str, str]]) -> float:
 def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
     """Return the largest GPU memory (KiB) that a step used, from `gres/gpumem` (summed over GPUs); NaN if unknown."""
     used = (parse_memory(parse_tres(step["TRESUsageInTot"]).get("gres/gpumem", "")) for step in steps)
-    return max((kib for kib in used if kib == kib), default=math.nan)
+    return max(_known(used), default=math.nan)
 
 
 def of_logs(
@@ -287,25 +287,30 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
     names = ("waited_s", "eligible_wait_s", "elapsed_s", "limit_s")
     middle: dict[str, Any] = {name: _middle(getattr(task, name) for task in tasks) for name in names}
     every = middle["elapsed_s"] * len(tasks)
-    shares = [task.gpu_share for task in tasks if task.gpu_share == task.gpu_share]
+    shares, energy = _known(task.gpu_share for task in tasks), _known(task.energy_kwh for task in tasks)
     return replace(
         tasks[0],
         job_id=f"{name}_[{len({task.job_id for task in tasks})}]",
         state=worst if states.count(worst) == len(states) else f"{worst} {states.count(worst)}",
         **middle,
         processors=sum(held) / every if every > 0 else tasks[0].processors,
-        processor_s=math.fsum(task.processor_s for task in tasks if task.processor_s == task.processor_s),
-        memory_kib=max((t.memory_kib for t in tasks if t.memory_kib == t.memory_kib), default=math.nan),
+        processor_s=math.fsum(_known(task.processor_s for task in tasks)),
+        memory_kib=max(_known(task.memory_kib for task in tasks), default=math.nan),
         end_time=max(task.end_time for task in tasks),
         gpu_share=sum(shares) / len(shares) if shares else math.nan,
-        energy_kwh=_energy(tasks)[0],
+        energy_kwh=math.fsum(energy) if energy else math.nan,
         tasks=len(tasks),
     )
 
 
+def _known(values: Iterable[float]) -> list[float]:
+    """Return the values that are not NaN."""
+    return [value for value in values if value == value]
+
+
 def _middle(values: Iterable[float]) -> float:
     """Return the median of the known values."""
-    return median(value for value in values if value == value)
+    return median(_known(values))
 
 
 def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str, Any]]:
@@ -323,11 +328,11 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
 
 def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
     """Return totals over jobs: core-hours, energy, used shares of the requests, and the number of killed jobs."""
-    energy, measured = _energy(jobs)
+    energy = _known(job.energy_kwh for job in jobs)  # of the jobs whose energy was measured
     return {
         "jobs": len(jobs),
-        "energy_kwh": energy,
-        "energy_jobs": measured,
+        "energy_kwh": math.fsum(energy) if energy else math.nan,
+        "energy_jobs": len(energy),
         "processor_hours": math.fsum(j.processors * j.elapsed_s for j in jobs) / 3600,
         "processor_share": _share([(j.processor_s, j.processors * j.elapsed_s) for j in jobs]),
         "time_share": _share([(j.elapsed_s * j.processors, j.limit_s * j.processors) for j in jobs]),
@@ -336,14 +341,6 @@ def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
         "out_of_memory": sum(job.state == "OUT_OF_MEMORY" for job in jobs),
         "median_wait_s": _middle(j.waited_s for j in jobs),
     }
-
-
-def _energy(jobs: Sequence[JobUse]) -> tuple[float, int]:
-    """Return the energy (kWh) of the jobs whose energy was measured (NaN without such jobs), and the number of these
-    jobs.
-    """
-    known = [job.energy_kwh for job in jobs if job.energy_kwh == job.energy_kwh]
-    return math.fsum(known) if known else math.nan, len(known)
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> float:

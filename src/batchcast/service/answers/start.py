@@ -27,13 +27,14 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
-from ...predict.conditional import chance_to_start
+from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Grounds, Prediction
 from ...store.reader import Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
+from ..settings import Settings
 from .answer import Sentence, of_partition
-from .disclosure import OfOthers, Site, spread_of
+from .disclosure import OfOthers, Site
 
 Job = Mapping[str, Any]
 
@@ -147,11 +148,24 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
     users' jobs.
 
     >>> from batchcast.predict.protocol import Grounds
+    >>> from batchcast.service.answers.disclosure import disclosed
     >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
     'a model of the waits of such jobs on this cluster'
     """
     instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
     return OfOthers(wait.basis + more, instead + more)
+
+
+def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float, float]:
+    """Return the median and the 10 % and 90 % quantiles of a prediction for a job that has waited (or run) for `waited`
+    seconds. The quantiles are NaN for a prediction without quantiles.
+
+    >>> spread_of(Prediction(100.0, (0.1, 0.5, 0.9), (10.0, 100.0, 500.0))), spread_of(Prediction(100.0))
+    ((100.0, 10.0, 500.0), (100.0, nan, nan))
+    """
+    given = given_waited(prediction, waited, (0.5, 0.1, 0.9))
+    _, early, late = given.quantiles if given.levels else (math.nan,) * 3
+    return given.point, early, late
 
 
 SOONER, LATER = "sooner", "later"
@@ -160,24 +174,20 @@ ONE = {
     "left": "a job ahead of it left the queue: %(by)s sooner",
     "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
     "came": "a job of higher priority was submitted: %(by)s later",
+    "nodes": "node %(nodes)s is drained or down: %(by)s later",
+    "back": "node %(nodes)s is back: %(by)s sooner",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
     "came": "%(jobs)s jobs of higher priority were submitted: %(by)s later",
+    "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
+    "back": "nodes %(nodes)s are back: %(by)s sooner",
 }
 HIDDEN = {cause: re.sub(r"%\(jobs\)s |, the largest.*%\(time\)s", "", text) for cause, text in SOME.items()}
 """The sentences of `SOME` without figures about other users' jobs."""
 UNEXPLAINED = {way: f"%(by)s {way}; no event in the queue explains it" for way in (SOONER, LATER)}
-NODE = {
-    "nodes": "node %(nodes)s is drained or down: %(by)s later",
-    "back": "node %(nodes)s is back: %(by)s sooner",
-}
-NODES = {
-    "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
-    "back": "nodes %(nodes)s are back: %(by)s sooner",
-}
 PASSED = "the likely start time has passed: %(by)s later"
 MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
 MAINTENANCE = (
@@ -186,7 +196,7 @@ MAINTENANCE = (
 )
 RESERVED = MAINTENANCE.replace("the maintenance", "the reservation")
 SENTENCES: tuple[str, ...] = (PASSED, MAINTENANCE, RESERVED)
-SENTENCES += tuple(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values())
+SENTENCES += tuple(dict.fromkeys(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED) for text in table.values()))
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
@@ -213,8 +223,8 @@ def moved(why: str | None) -> dict[str, Any]:
         sentence = Sentence(UNEXPLAINED[SOONER if reason["by_s"] < 0 else LATER], by=by)
     elif cause == "passed":
         sentence = Sentence(PASSED, by=by)
-    elif cause in NODES:
-        sentence = Sentence((NODE if is_one else NODES)[cause], nodes=reason["nodes"], by=by)
+    elif "nodes" in reason:
+        sentence = Sentence((ONE if is_one else SOME)[cause], nodes=reason["nodes"], by=by)
     else:
         figures, text = {"jobs": f"{reason['jobs']:,}", "by": by}, (ONE if is_one else SOME)[cause]
         if "procs" in reason:
@@ -315,7 +325,9 @@ def _behind_reservation(site: Site, row: Row) -> Release:
     if not procs or not row["partition_id"]:
         return found
     running, waiting = _open_jobs(site, partition=row["partition_id"])
-    ahead = sorted((job for job in waiting if job["row"] != row["row"] and _goes_before(job, row)), key=queue_place)
+    # jobs held by a limit or by their owner do not start before this job
+    others = [job for job in waiting if rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION)]
+    ahead = sorted((job for job in others if queue_place(job) < queue_place(row)), key=queue_place)
     if not ahead:
         return found
     times = []
@@ -334,13 +346,6 @@ def _open_jobs(site: Site, **chosen: Any) -> tuple[list[Row], list[Row]]:
     """Return the running and the waiting jobs that the query `open_with` selects."""
     jobs = site.reader.ask("open_with", cluster=site.cluster, **chosen)
     return [job for job in jobs if job["start_time"] is not None], [job for job in jobs if job["start_time"] is None]
-
-
-def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Return whether another waiting job starts before this job. Jobs held by a limit or by their owner do not
-    count.
-    """
-    return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
 def _limit(site: Site, row: Row) -> Release:
@@ -428,12 +433,14 @@ def end_of(job: Job, now: float, at_most: bool = True) -> float:
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
+def start_settings(settings: Settings, now: float) -> dict[str, Any]:
+    """Return the settings that an answer about start times shows."""
+    store = {"store": settings.shown("store"), "scheduler": settings["scheduler"]}
+    return {**store, "now_s": now, "track_record_days": 30}
+
+
 def start_answer(
-    row: Row,
-    now: float,
-    held: Release | None = None,
-    latest: float = math.inf,
-    reservations: Sequence[Mapping[str, Any]] = (),
+    row: Row, now: float, held: Release | None = None, latest: float = math.inf, reservations: Sequence[Row] = ()
 ) -> dict[str, Any]:
     """Return the fields of an answer about one waiting job: its start by the newest prediction, given the wait so far.
 
@@ -464,7 +471,9 @@ def start_answer(
         basis = held.basis
     elif kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
-        basis = _cut(basis)
+        # the text for private sites also has the note
+        hides = isinstance(basis, OfOthers)
+        basis = OfOthers(with_cut(basis.whole), with_cut(basis.instead)) if hides else with_cut(str(basis))
     waits = {"by_10": by_10, "likely": point, "by_90": by_90}
     is_ahead = kind is Rule.RESERVATION and not row.get("reservation")
     shorter = fits_before(reservations, time_limit(row), now) if is_ahead else ""
@@ -492,13 +501,6 @@ def start_answer(
         "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
         **moved(row.get("renewed_why") if kind is Rule.MACHINE else None),
     }
-
-
-def _cut(basis: Any) -> Any:
-    """Return the basis of an answer, with the note that the start was limited, also in the text for private sites."""
-    if not isinstance(basis, OfOthers):
-        return with_cut(str(basis))
-    return OfOthers(with_cut(basis.whole), basis.instead and with_cut(basis.instead))
 
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:

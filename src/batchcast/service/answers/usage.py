@@ -84,10 +84,8 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
     time is unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they
     requested.
     """
-    advised = [
-        {"user": whose or "-", "job_name": name or "-", **one}
-        for (whose, name), _, one in each_advice(rows, floor, step)
-    ]
+    found = each_advice(rows, floor, step)
+    advised = [{"user": whose or "-", "job_name": name or "-", **one} for (whose, name), _, one in found]
     return sorted(advised, key=lambda a: -a["wasted_processor_hours"])
 
 

@@ -110,9 +110,7 @@ class MachineWatch:
         """Write the machine to a file that only its owner can read; return the error, if any."""
         try:
             self.place.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.place) as part:
-                part.touch(0o600)
-                part.chmod(0o600)
+            with whole_file(self.place, 0o600) as part:
                 part.write_text(toml_of(machine), encoding="utf-8")
         except OSError as error:
             return f"{self.place}: {error.strerror}"
@@ -154,7 +152,9 @@ def latest_starts(
         Epoch seconds.
     """
     running = [job for job in jobs if job["start_time"] is not None]
-    waiting = [job for job in jobs if job["start_time"] is None and _competes(job)]
+    # a job that an administrator holds, or that can never start, cannot delay other jobs
+    held = (Rule.NEVER, Rule.ADMIN)
+    waiting = [job for job in jobs if job["start_time"] is None and rule(job["reason"] or "") not in held]
     bounds = LatestStarts()
     if machine is None:
         for name, known in ((site.get("partitions") or {}) | {"": {}}).items():
@@ -207,11 +207,8 @@ class _Nodes:
         self.ends: list[tuple[float, int, np.ndarray, np.ndarray]] = []
         here = self.place.keys()
         self.shared = {part.name, *(other.name for other in machine.partitions if not here.isdisjoint(other.nodes))}
-        self.reserved = [
-            (one.start, one.end, np.array([name in one.nodes for name in names], bool))
-            for one in machine.reservations
-            if one.end > now and not here.isdisjoint(one.nodes)
-        ]
+        ahead = [one for one in machine.reservations if one.end > now and not here.isdisjoint(one.nodes)]
+        self.reserved = [(one.start, one.end, np.array([name in one.nodes for name in names], bool)) for one in ahead]
 
     def may_take(self, job: Job) -> bool:
         """Return whether a job's partition shares nodes with this partition, or is unknown."""
@@ -290,10 +287,3 @@ def _procs(job: Job) -> float:
 def _partition(job: Job) -> str:
     """Return the partition of a job; the first partition if the job names several."""
     return str(job["partition_id"] or "").partition(",")[0]
-
-
-def _competes(job: Job) -> bool:
-    """Return whether a waiting job can delay other jobs. A job that an administrator holds, or that can never start,
-    does not.
-    """
-    return rule(job["reason"] or "") not in (Rule.NEVER, Rule.ADMIN)

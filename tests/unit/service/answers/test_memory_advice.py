@@ -15,7 +15,7 @@ from batchcast.service.answers import disclosure, questions
 from batchcast.service.answers.accuracy import MEMORY, advice_record
 from batchcast.service.answers.advice import Similar, advise_memory, measured_memory, rules_of
 from batchcast.service.answers.disclosure import Viewer, open_site
-from batchcast.service.answers.hints import Hints, Like
+from batchcast.service.answers.questions import Hints, Like
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.operations.doctor import gathering, memory_findings
 from batchcast.service.settings import Settings, load
