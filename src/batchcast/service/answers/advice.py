@@ -25,7 +25,9 @@ from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_requ
 from ...store.reader import Row
 from ...store.rows import asked_a_node, live_job, node_peak
 from ...units import format_duration, format_memory, span
+from .answer import RISK as RISK
 from .answer import Answer, Options, Sentence, of_partition
+from .answer import as_request as as_request
 from .disclosure import Site
 from .track_record import JOB_ID
 
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 ADVISED = "requests %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
 """The reason for a limit that `walltime` suggests, in a report."""
-RISK = 0.05
-"""The share of jobs that a suggestion may cut off, unless a user requests another share."""
 SAMPLING_MARGIN = 1.1
 """Memory use is sampled, so short peaks are missed: a suggestion is this factor above the measured bound."""
 
@@ -312,16 +312,6 @@ def _why_not(site: Mapping[str, Any], needs: Sequence[MemoryNeed] | None, ended:
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
     return f"memory was measured for {len(needs)} of these {ended} jobs; {LEAST_JOBS} are needed."
-
-
-def as_request(kib: float) -> str:
-    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
-
-    >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
-    ('2G', '1501M')
-    """
-    mib = math.ceil(kib / 1024 - 1e-9)
-    return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
 
 
 WITHIN_S = 180 * 86400.0

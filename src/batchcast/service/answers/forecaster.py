@@ -31,8 +31,7 @@ from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
-from .advice import as_request
-from .answer import INPUTS, Answer, Options, default_partition, nodes_away, of_partition, parse_when, used
+from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, used
 from .disclosure import Site, Viewer, open_site
 from .start import basis_of, capped, latest_start, spread_of, start_settings
 

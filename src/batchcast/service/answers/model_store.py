@@ -55,7 +55,7 @@ from ...predict.registry import make, split_specs
 from ...store.rows import as_values
 from ...trace.whole_file import whole_file
 from ...version import __version__
-from .advice import RISK
+from .answer import RISK
 
 FORMAT = 6
 KEY_BYTES = 32
