@@ -15,7 +15,7 @@ import numpy as np
 
 from batchcast.events.recorded import replay
 from batchcast.predict.registry import make
-from batchcast.service.planning.week import never_seen
+from batchcast.service.planning.effects import never_seen
 from batchcast.trace import read_trace
 
 LEVEL, INTERVAL = 0.9, 30.0

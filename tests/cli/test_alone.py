@@ -91,7 +91,7 @@ def test_report_from_sacct_loads_nothing_that_it_does_not_need(tmp_path: Path, m
     done = asked(tmp_path, "report", "--each", "-u", "ada")
     assert "relax" in done.stdout
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "batchcast.service.answers.job_use" in loaded
+    assert "batchcast.service.answers.efficiency" in loaded
     assert not loaded & {"numpy", "numba", "http.client", "ssl", "rich", "importlib.metadata"}
 
 

@@ -19,8 +19,8 @@ import pytest
 from batchcast.errors import UsageError
 from batchcast.job import JobRequest
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers.asked import keep_asked, take_asked
 from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.model_store import keep_asked, take_asked
 from batchcast.service.http.admission import Peer, Tokens
 from batchcast.service.http.work_queue import MOST_WAITING, Asker, TooManyWaiting, WorkQueue, asker_of
 from batchcast.store import tokens

@@ -15,7 +15,7 @@ from msgspec import msgpack
 from batchcast.compiled.place import LEARNED, fingerprint
 from batchcast.events.live import LiveClock
 from batchcast.predict.registry import make
-from batchcast.service.answers import model_store, plain_state
+from batchcast.service.answers import model_store
 from batchcast.service.answers.model_store import SavedClock, Unusable, load, save
 from batchcast.version import __version__
 
@@ -78,11 +78,11 @@ def test_a_file_that_this_user_s_batchcast_did_not_write_is_not_read(
 @pytest.mark.parametrize(
     "state",
     [
-        [plain_state.OBJECT, 10**6, {}],
-        [plain_state.OBJECT, 0, {"needs": ["hostile_module"]}],
-        [plain_state.ARRAY, "|O", [1], False, b"\0" * 8],
-        [plain_state.OWN, ["hostile_module"]],
-        [plain_state.REFERENCE, 0],
+        [model_store.OBJECT, 10**6, {}],
+        [model_store.OBJECT, 0, {"needs": ["hostile_module"]}],
+        [model_store.ARRAY, "|O", [1], False, b"\0" * 8],
+        [model_store.OWN, ["hostile_module"]],
+        [model_store.REFERENCE, 0],
         [99],
         ["hostile_module", "main"],
     ],
@@ -93,7 +93,7 @@ def test_nothing_that_stands_in_a_file_is_imported_or_called(state: list[Any], t
     (tmp_path / "hostile_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     sys.path.insert(0, str(tmp_path))
     try:
-        made = plain_state.Reader().read(state, None)
+        made = model_store.Reader().read(state, None)
     except Exception:
         made = None
     finally:
@@ -110,9 +110,9 @@ def test_a_predictor_whose_instance_names_a_library_imports_none(tmp_path: Path)
 
 
 def test_an_attribute_of_the_class_is_not_set_by_a_file() -> None:
-    number = plain_state.CLASSES.index("predict.runtime.baselines:Last2")
-    other = plain_state.CLASSES.index("papers.su.methods:Trip")
-    made = plain_state.Reader().read([plain_state.OBJECT, number, {"__class__": [plain_state.OBJECT, other, {}]}])
+    number = model_store.CLASSES.index("predict.runtime.baselines:Last2")
+    other = model_store.CLASSES.index("papers.su.methods:Trip")
+    made = model_store.Reader().read([model_store.OBJECT, number, {"__class__": [model_store.OBJECT, other, {}]}])
     assert type(made).__name__ == "Last2"
 
 
@@ -131,7 +131,7 @@ def test_the_key_is_made_once_and_closed_to_others(tmp_path: Path, monkeypatch: 
 
 def test_a_list_of_numbers_of_classes_is_closed() -> None:
     """Each class is in the code's own list, and no class is looked up by a name from the file."""
-    assert all(isinstance(plain_state._class(number), type) for number in range(len(plain_state.CLASSES)))
-    plain = plain_state.Writer().plain(make("runtime", "last_2"))
+    assert all(isinstance(model_store._class(number), type) for number in range(len(model_store.CLASSES)))
+    plain = model_store.Writer().plain(make("runtime", "last_2"))
     assert b"batchcast" not in msgpack.encode(plain)
     assert b"Last2" not in msgpack.encode(plain)

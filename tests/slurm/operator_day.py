@@ -42,7 +42,7 @@ from slurm_lab import USERS, Lab
 
 from batchcast.errors import BatchcastError
 from batchcast.formats.slurm.sbatch import parse_submit_line
-from batchcast.service.answers.latest import starts_in_order, with_margin
+from batchcast.service.answers.start import starts_in_order, with_margin
 from batchcast.store.reader import Reader
 from batchcast.units import parse_duration
 

@@ -9,7 +9,7 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.formats.slurm.sbatch import gpus, parse_script, processors
-from batchcast.service.answers.job_use import of_logs
+from batchcast.service.answers.efficiency import of_logs
 from batchcast.table import Nominal, Trace
 from batchcast.trace import read_trace
 from batchcast.trace.machine_files import open_machine

@@ -19,6 +19,7 @@ from batchcast.events.recorded import events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.accuracy import accuracy
+from batchcast.service.answers.disclosure import Site, Viewer
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -177,7 +178,8 @@ def test_what_accounting_corrects_later_corrects_the_outcome_and_the_track_recor
         connection.execute(text("UPDATE jobs SET told = 7"))
     take(store, ended(start=104.0, end=145.0))
     assert outcomes(store) == [("runtime", 41.0, "ended"), ("wait", 4.0, "started")]
-    scores = {s["kind"]: s["median_ae_s"] for s in accuracy(Reader(url), "c", 0.0, 1e9)}
+    site = Site(Reader(url), "c", {}, False, load({}, {}), Viewer(None), 1e9)
+    scores = {s["kind"]: s["median_ae_s"] for s in accuracy(site, 0.0, 1e9)}
     assert scores == {"runtime": 0.0, "wait": 1.0}
 
 

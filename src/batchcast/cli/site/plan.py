@@ -28,7 +28,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
     from ...service.batch_system import open_scheduler
-    from ...service.planning import week
+    from ...service.planning import effects
     from ...store.reader import Reader
     from ...trace.machine_files import open_machine
 
@@ -36,17 +36,17 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
     now = time.time()
     cluster = cluster_of(settings)
     warnings, waiting = _preview(settings)
-    terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
+    terms = effects.site_terms(open_scheduler(settings)[0].transport, settings)
     rows: list[dict[str, Any]] = []
     judged = None
     try:
         with Reader(settings["store"]) as reader:
-            past = week.week(settings, reader, cluster, terms, parse_when(since), now)
-        rows = week.by_partition(past)
-        warnings.append(f"not recorded for past jobs and therefore ignored: {week.UNKNOWN}")
+            past = effects.week(settings, reader, cluster, terms, parse_when(since), now)
+        rows = effects.by_partition(past)
+        warnings.append(f"not recorded for past jobs and therefore ignored: {effects.UNKNOWN}")
         if described is not None:
             with progress("schedules of the past", 2):
-                more, judged, notes = week.simulated(past, described, settings, seed)
+                more, judged, notes = effects.simulated(past, described, settings, seed)
             rows, warnings = [*rows, *more], [*warnings, *notes]
     except NoAnswer as error:
         warnings.append(error.message)
@@ -61,7 +61,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
     parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
-        for line in week.sentences(parts):
+        for line in effects.sentences(parts):
             echo(f"  {line}")
     if simulated and described is not None:
         _show(simulated, groups, judged, described.cpus)

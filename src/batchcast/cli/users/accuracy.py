@@ -169,7 +169,7 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print whose waits the queue order shortens and lengthens most."""
     if not rows:
         return
-    from ...service.answers.who_pays import WHAT_IT_IS
+    from ...service.planning.effects import WHAT_IT_IS
 
     echo("queue order (plan): users whose mean wait changes most; 90 % intervals over bursts:")
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]

@@ -127,8 +127,8 @@ def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool
 
 def _with_limits_of_walltime(settings: Settings, advised: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add the limits that `walltime` suggests, if there is a store that this user can read."""
+    from ...service.answers.advice import with_limits_of_walltime
     from ...service.answers.disclosure import open_site
-    from ...service.answers.walltime import with_limits_of_walltime
 
     try:
         with open_site(settings, myself(), time.time()) as site:
@@ -154,7 +154,7 @@ def _files(words: Sequence[str], column_map: str | None) -> list[str]:
 
 def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the selected jobs of these files, and the reader's notes."""
-    from ...service.answers.job_use import of_logs
+    from ...service.answers.efficiency import of_logs
 
     used, notes = of_logs(files, _local_zone(), of["cluster"], of["map"])
     wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
@@ -179,7 +179,7 @@ def _local_zone() -> str:
 
 def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
-    from ...service.answers import job_use
+    from ...service.answers import efficiency
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
     from ...service.settings import own_name
@@ -187,11 +187,11 @@ def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[
     jobs = of["jobs"]
     if settings["scheduler"] != "slurm":
         raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
-    named = [f"{flag}={of[kind]}" for kind, flag in job_use.GROUPS.items() if of[kind]]
+    named = [f"{flag}={of[kind]}" for kind, flag in efficiency.GROUPS.items() if of[kind]]
     whose = f"--user={of['user']}" if of["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
     which = [f"--jobs={','.join(jobs)}"] if jobs else [*named, whose]
     try:
-        used, broken = job_use.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
+        used, broken = efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
     except Unreachable as error:
         raise Unreachable(error.message, hint=error.hint or NEXT_STEP) from None
     warnings = [f"{broken} rows of accounting could not be read and were left out"] if broken else []

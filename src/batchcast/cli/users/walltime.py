@@ -36,13 +36,13 @@ def command(
     Similar jobs have the same name and size, else the same name, else the same size. The suggestion follows the site's
     minimum, rounding and maximum. Memory is per node, and at most the memory of one node.
     """
-    from ...service.answers import fallback, questions, walltime
+    from ...service.answers import advice, fallback, questions
     from ...service.settings import own_name
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
     asked = (site_settings(given), what, glob, user or own_name(), myself(), risk, time.time())
-    parameters = {**walltime.service_parameters(what, glob), "user": user, "risk": risk}
+    parameters = {**advice.service_parameters(what, glob), "user": user, "risk": risk}
     here, without_store = partial(questions.walltime, *asked), partial(fallback.walltime, *asked)
     reply = ask(asked[0], "walltime", parameters, here, without_store)
     (answer,) = reply.results

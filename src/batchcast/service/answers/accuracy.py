@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer
 from ...predict.protocol import Grounds
-from ...store.reader import Reader, Row
+from ...store.reader import Row
 from ...store.rows import NOTHING, asked_a_node
 from ...units import span
 from ..answers import track_record
@@ -52,15 +52,7 @@ def fallback_reason(basis: str) -> str:
     return re.sub(r" \(\d[^)]*\)", "", basis.partition(": ")[0])
 
 
-def accuracy(
-    reader: Reader,
-    cluster: str,
-    since: float,
-    until: float,
-    partition: str | None = None,
-    least_users: int = 1,
-    now: float = math.inf,
-) -> list[dict[str, Any]]:
+def accuracy(site: Site, since: float, until: float, partition: str | None = None) -> list[dict[str, Any]]:
     """Return one flat object per kind (wait, run time ...), moment of prediction and method, for predictions made in
     [since, until), epoch seconds.
 
@@ -72,20 +64,21 @@ def accuracy(
     outcomes at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so
     they are counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it
     has no error yet. `fell_back_share` is the share of predictions that another method made in place of this method,
-    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply,
-    and predictions whose outcome is not known yet are left out: their number tells how many jobs wait or run now.
+    and `fell_back_why` the most frequent reason. If jobs are hidden, the privacy rules of `disclosure` apply, and
+    predictions whose outcome is not known yet are left out: their number tells how many jobs wait or run now.
     """
-    chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
+    chosen = {"cluster": site.cluster, "since": since, "until": until, "partition": partition}
+    least, reader = site.least, site.reader
     scored: defaultdict[tuple[str, str, str], _Scored] = defaultdict(_Scored)
-    for row in of_complete_days(partial(reader.each, "issued", **chosen), "known_at", least_users, now, _KEY):
+    for row in of_complete_days(partial(reader.each, "issued", **chosen), "known_at", least, site.now, _KEY):
         scored[_KEY(row)].add(row)
-    for (moment, kind, method), group in scored.items() if least_users <= 1 and math.isfinite(now) else ():
+    for (moment, kind, method), group in scored.items() if least <= 1 else ():
         if (moment, kind) == ("submit", "wait"):
-            late = track_record.overdue(reader, cluster, partition, method, since, now)
+            late = track_record.overdue(reader, site.cluster, partition, method, since, site.now)
             group.add_overdue(sum(row["as_of"] < until for row in late))
     order = {moment: place for place, moment in enumerate(("submit", "asked", *SCORED, "slurm"))}
     shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
-    return [rounded(group.scores(*key), least_users) for key, group in shown if group.may_show(least_users)]
+    return [rounded(group.scores(*key), least) for key, group in shown if group.may_show(least)]
 
 
 _KEY = itemgetter("moment", "kind", "method")
@@ -175,15 +168,16 @@ def calibration_of(site: Site) -> dict[str, Any]:
         raise NoAnswer("fewer than 20 predictions have a known outcome", hint="let the collector run a while")
     parts = groups(rows, _is_long, LEAST, least)
     of, waited = ("long", parts[True]) if True in parts else ("all", rows)
+    grid = Coverage(GRID, waited)  # the reliability curve: shares of jobs that had started by the predicted quantiles
     short = _figures(parts[False], least) if of == "long" and False in parts else None
-    beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
+    beside = [r for r in accuracy(site, since, math.inf) if r["kind"] == "wait"]
     return {
         "method": method, "cluster": site.cluster, "now": now, "least": least,
         "of": of, "headline": _figures(waited, least), "short": short,
         "forecasts": rounded({"n": len(rows)}, least)["n"],
         "weeks": _over_time(waited, least), "partitions": _by_partition(site, method, since, long_only=of == "long"),
         "horizons": _by_horizon(rows, least),
-        "reliability": _reliability(waited),
+        "reliability": [(k, round(grid.held[k] / n, 2)) for k in GRID if (n := grid.judged[k]) >= LEAST],
         "at_submission": [r for r in beside if r["moment"] == "submit"],
         "beside_slurm": [r for r in beside if r["moment"] == "slurm" and r["came_out"]],
         "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
@@ -205,10 +199,8 @@ def _judged(site: Site, method: str, since: float, partition: str | None = None)
     of = {"partition": partition, "method": method, "since": since, "nothing": NOTHING, "most": track_record.ALL}
     started = partial(site.reader.each, "started_forecasts", cluster=site.cluster, **of)
     judged = of_complete_days(started, "known_at", site.least, site.now)
-    late = (
-        track_record.overdue(site.reader, site.cluster, partition, method, since, site.now) if not site.private else ()
-    )
-    misses = ({**row, "user_id": "", "overdue": True} for row in late)
+    late = track_record.overdue(site.reader, site.cluster, partition, method, since, site.now)
+    misses = ({**row, "user_id": "", "overdue": True} for row in late if not site.private)
     return nlargest(MOST, chain(judged, misses), key=itemgetter("as_of"))[::-1]
 
 
@@ -244,8 +236,8 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
     def range_of(row: Mapping[str, Any]) -> tuple[float, float]:
         return next((low, high) for low, high in HORIZONS if low <= max(row["point_s"], 0.0) < high)
 
-    parts = groups(rows, range_of, LEAST, least)
-    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in sorted(parts.items())]
+    parts = sorted(groups(rows, range_of, LEAST, least).items())
+    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in parts]
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,12 +247,6 @@ def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
     method = str(figures["predictor"])
     was = method.endswith(BEFORE)
     return {**figures, "age_s": SCORED[figures["moment"]], "at_submission": was, "method": method.removesuffix(BEFORE)}
-
-
-def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Return the reliability curve: for each level, the share of jobs that had started by the predicted quantile."""
-    coverage = Coverage(GRID, rows)
-    return [(k, round(coverage.held[k] / coverage.judged[k], 2)) for k in GRID if coverage.judged[k] >= LEAST]
 
 
 NOMINAL = 0.9
@@ -356,17 +342,15 @@ def _limit_of(row: Row) -> float:
     return math.nan if row["req_time"] is None else float(row["req_time"])
 
 
-def _ran(row: Row) -> float:
-    """Return the run time, at most the limit: a batch system needs some seconds to end a job that exceeds its limit."""
-    limit, ran = _limit_of(row), float(row["outcome_s"])
-    return limit if ran > limit else ran
-
-
 MEMORY = Quantity(
     "issued_memory", "memory", "request", asked_a_node, lambda row: row["resolution"] == OUT_OF_MEMORY,
     lambda row: float(row["outcome_s"]), "median_ae_kib",
 )  # fmt: skip
-LIMIT = Quantity("issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == "timeout", _ran, None)
+LIMIT = Quantity(
+    "issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == "timeout",
+    # a batch system needs some seconds to end a job that exceeds its limit; `min` ignores a second value that is NaN
+    lambda row: min(float(row["outcome_s"]), _limit_of(row)), None,
+)  # fmt: skip
 
 
 def advice_record(
@@ -440,11 +424,8 @@ class _AdviceScores:
         for name in ("", "users_"):
             rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)
             rates[f"{name}asked_over_used"] = sums[f"{name}asked"] / (sums[f"{name}needed"] or math.nan)
-        return {
-            **rates,
-            "undecided_rate": counts["undecided"] / (counts["asked"] or math.nan),
-            **self.coverage.shares(),
-        }
+        undecided = counts["undecided"] / (counts["asked"] or math.nan)
+        return {**rates, "undecided_rate": undecided, **self.coverage.shares()}
 
     def scores(self, method: str) -> dict[str, Any]:
         """Return the counts, errors and rates of one method as one flat object."""

@@ -2,25 +2,40 @@
 """Suggests time limits and memory requests from predictions or from ended jobs, under the site's rules.
 
 The same functions make the suggestions at each submission, which are stored and scored, and the suggestions that users
-request.
+request. A user's request is answered from the finished jobs of a store that are similar to the next job.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
+from ...errors import NoAnswer, Refused
+from ...formats.slurm.sbatch import processors
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, method_name
 from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request, rule_of_thumb
-from ...store.rows import asked_a_node, node_peak
+from ...store.reader import Row
+from ...store.rows import asked_a_node, live_job, node_peak
 from ...units import format_duration, format_memory, span
-from ..settings import Settings
+from .answer import RISK as RISK
+from .answer import Answer, Options, Sentence, of_partition
+from .answer import as_request as as_request
+from .disclosure import Site
+from .track_record import JOB_ID
 
-RISK = 0.05
-"""The share of jobs that a suggestion may cut off, unless a user requests another share."""
+if TYPE_CHECKING:
+    from .forecaster import Forecaster
+
+ADVISED = "requests %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
+"""The reason for a limit that `walltime` suggests, in a report."""
 SAMPLING_MARGIN = 1.1
 """Memory use is sampled, so short peaks are missed: a suggestion is this factor above the measured bound."""
 
@@ -46,21 +61,6 @@ def rules_of(settings: Any) -> Rules:
 def rests_on_jobs(forecast: Prediction) -> bool:
     """Return whether a prediction is based on more than the request itself."""
     return forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY)
-
-
-def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
-    """Return the stored facts about a partition; empty for an unknown partition."""
-    return partitions_of(memory).get(name or "") or {}
-
-
-def partitions_of(memory: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the stored facts about each partition, by name."""
-    return (memory.get("site") or {}).get("partitions") or {}
-
-
-def default_partition(memory: Mapping[str, Any]) -> str:
-    """Return the default partition of the site; empty if it is unknown."""
-    return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
 
 
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
@@ -189,27 +189,30 @@ RECENT = 10
 """Number of the latest jobs from which the rule of thumb is computed."""
 
 
+class Similar(NamedTuple):
+    """Ended jobs that are similar to the next job, the latest first; what they have in common, in words; the name of
+    the partition; and the share of jobs that a suggestion may cut off.
+    """
+
+    rows: Sequence[Row]
+    alike: str
+    partition: str | None
+    risk: float
+
+
 def advise_limit(
-    settings: Settings,
-    memory: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    partition: str | None,
-    alike: str,
-    risk: float,
-    job: JobRequest | None = None,
-    forecast: Prediction | None = None,
-    method: str = "",
+    site: Site, similar: Similar, job: JobRequest | None = None, forecast: Prediction | None = None, method: str = ""
 ) -> dict[str, Any]:
     """Return the suggested time limit as fields of an answer.
 
     The suggestion comes from the `forecast` of `method` for the next job (`job`), as the collector would store it if
-    the job were submitted now. Without a forecast, the suggestion comes from the similar finished jobs (`rows`, the
-    latest first). The parameter `memory` has the values that the collector stored about the cluster.
+    the job were submitted now. Without a forecast, the suggestion comes from the similar finished jobs.
     """
-    rules, runs = rules_of(settings), [row["end_time"] - row["start_time"] for row in rows]
+    rows, alike, partition, risk = similar
+    rules, runs = rules_of(site.settings), [row["end_time"] - row["start_time"] for row in rows]
     thumb = rule_of_thumb(runs[:RECENT])
     rule = f"the rule of thumb, 1.25 x the longest of the last {RECENT}, gives {span(thumb)}"
-    most = min(of_partition(memory, partition).get("max_time_s") or math.inf, rules.limit_most)
+    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in rows]
     advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
     why, shaped = similar_words(advice, TIME, alike, risk, span), f"; {advice.shaped_by}" if advice.shaped_by else ""
@@ -223,7 +226,7 @@ def advise_limit(
     }
     if job is None or forecast is None:
         return answer
-    limit = advised_limit(forecast, job.req_time, rules, of_partition(memory, job.partition_id))
+    limit = advised_limit(forecast, job.req_time, rules, of_partition(site.memory, job.partition_id))
     if limit is None:
         return answer
     who, raised = method_name(method), forecast.point > job.req_time
@@ -246,25 +249,17 @@ def _limit_fields(limit: float, by: str, quantile: float, kept: bool, why: str) 
     return {**shown, "quantile_s": quantile, "risk_kept": kept, "why": why}
 
 
-def advise_memory(
-    settings: Settings,
-    memory: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    partition: str | None,
-    alike: str,
-    risk: float,
-    forecast: Prediction | None = None,
-    method: str = "",
-) -> dict[str, Any]:
+def advise_memory(site: Site, similar: Similar, forecast: Prediction | None = None, method: str = "") -> dict[str, Any]:
     """Return the suggested memory per node as fields of an answer. If there is no suggestion, `memory` is None and
     `memory_why` gives the reason.
 
     If the `forecast` of `method` has quantiles, the suggestion comes from these quantiles, as in the suggestions stored
-    at submissions. Without quantiles, the suggestion comes from the similar ended jobs (`rows`): the order statistic of
+    at submissions. Without quantiles, the suggestion comes from the similar ended jobs: the order statistic of
     `recommend_limit` at the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the
-    partition's largest node. The parameter `memory` has the values that the collector stored about the cluster.
+    partition's largest node.
     """
-    rules, limits, needs = rules_of(settings), of_partition(memory, partition), measured_memory(rows)
+    rows, alike, partition, risk = similar
+    rules, limits, needs = rules_of(site.settings), of_partition(site.memory, partition), measured_memory(rows)
     node, jobs = limits.get("node_mem_kib") or math.inf, needs or []
     asked = asked_a_node(rows[0]) if rows else math.nan
     shown: dict[str, Any] = {
@@ -274,23 +269,23 @@ def advise_memory(
         "asked_memory_kib": asked if math.isfinite(asked) else None,
         "node_memory_kib": node if math.isfinite(node) else None,
         "similar_memory_kib": None,
-        "memory_why": _why_not(memory.get("site", {}), needs, len(rows)),
+        "memory_why": _why_not(site.memory.get("site", {}), needs, len(rows)),
     }
+    beside = ""
     if len(jobs) >= LEAST_JOBS:
         advice = request_for(jobs, risk, rules, node)
         why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
         quantile, shown["similar_memory_kib"] = advice.quantile_s / SAMPLING_MARGIN, advice.limit_s
         shown |= _memory_fields(advice.limit_s, node, "similar jobs", quantile, advice.reached, why)
-    amount = None
-    if forecast is not None and forecast.levels and needs is not None:
-        amount = advised_memory(forecast, risk, rules, limits)
-    if forecast is not None and amount is not None:
-        bound, similar = bound_at(forecast, 1.0 - risk), shown["similar_memory_kib"]
-        why = forecast_words(forecast, method, MEMORY, risk, f"{format_memory(bound)} per node")
-        beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
-        kept = reaches_risk(forecast, risk) and amount != node
-        shown |= _memory_fields(amount, node, method, bound, kept, why, beside)
-    return shown
+        beside = f". Similar jobs alone suggest {as_request(advice.limit_s)}"
+    if forecast is None or not forecast.levels or needs is None:
+        return shown
+    if (amount := advised_memory(forecast, risk, rules, limits)) is None:
+        return shown
+    bound = bound_at(forecast, 1.0 - risk)
+    why = forecast_words(forecast, method, MEMORY, risk, f"{format_memory(bound)} per node")
+    kept = reaches_risk(forecast, risk) and amount != node
+    return shown | _memory_fields(amount, node, method, bound, kept, why, beside)
 
 
 def _memory_fields(
@@ -308,16 +303,6 @@ def _memory_fields(
     }
 
 
-def as_request(kib: float) -> str:
-    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
-
-    >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
-    ('2G', '1501M')
-    """
-    mib = math.ceil(kib / 1024 - 1e-9)
-    return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
-
-
 def _why_not(site: Mapping[str, Any], needs: Sequence[MemoryNeed] | None, ended: int) -> str:
     """Return why similar jobs suggest no memory. `needs` are the needs of the measured jobs among `ended` jobs."""
     from ...formats.sighting import gathers_memory
@@ -327,3 +312,190 @@ def _why_not(site: Mapping[str, Any], needs: Sequence[MemoryNeed] | None, ended:
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
     return f"memory was measured for {len(needs)} of these {ended} jobs; {LEAST_JOBS} are needed."
+
+
+WITHIN_S = 180 * 86400.0
+MOST_JOBS = 1000
+MOST_FINISHED = 20_000
+
+
+class _Wanted(NamedTuple):
+    """The next job, as far as it is known: user, name (a pattern unless `is_exact`), processors and partition, and the
+    stored job (`row`) or the options of the script that describe it.
+    """
+
+    user: str
+    name: str | None
+    procs: float | None = None
+    partition: str | None = None
+    is_exact: bool = True
+    row: Row | None = None
+    options: Options | None = None
+
+
+def advise(
+    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
+) -> Answer:
+    """Suggest a limit and memory, with reasons. `options` are the options of a script."""
+    wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, user)
+    limits, memory = Rules._fields[:3], Rules._fields[3:]
+    rules = {name: format_duration(site.settings[name]) for name in limits}
+    rules |= {name: as_request(site.settings[name]) for name in memory}
+    shown = {"risk": risk, **rules, "similar_within_days": _within_days(site)}
+    return site.answer(shown, [_advised(site, wanted, risk, _clock(site))])
+
+
+def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Replace each time limit from `usage.advise_requests` by the limit that `advise` suggests for the last job of that
+    name. A suggestion that is not shorter than the present limit is removed.
+    """
+    clock: Forecaster | None = None
+    rows = []
+    for one in advised:
+        own: list[Row] = []
+        if one["flag"] == "--time" and not one["cut_off"]:
+            clock = clock or _clock(site)
+            own = [row for row in _finished(site, one["user"]) if (row["job_name"] or "-") == one["job_name"]]
+        if own:
+            last = max(own, key=itemgetter("start_time"))
+            wanted = _of_row(_latest(site, last["job_id"]) or last)
+            with suppress(NoAnswer, Refused):
+                limit = _advised(site, wanted, RISK, clock)["limit_s"]
+                if not limit < one["asked_s"]:
+                    continue
+                if limit != one["advised"]:
+                    asked, ran, flag = span(one["asked_s"]), span(one["ran_s"]), f"--time={format_duration(limit)}"
+                    words = Sentence(ADVISED, asked=asked, ran=ran, procs=f"{wanted.procs or 0:g}", flag=flag)
+                    one = {**one, "advised": limit, "advice": words}
+        rows.append(one)
+    return rows
+
+
+def _latest(site: Site, job_id: str) -> Row | None:
+    """Return the latest run of a job in the store; None if the store does not have the job."""
+    return next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), None)
+
+
+def _of_row(row: Row) -> _Wanted:
+    """Return what a job in the store says about the next job."""
+    return _Wanted(row["user_id"], row["job_name"], row["req_procs"], row["partition_id"], row=row)
+
+
+def _within_days(site: Site) -> int:
+    """Return the number of past days in which similar jobs are searched."""
+    return round(min(WITHIN_S / 86400, site.days))
+
+
+def advise_script(site: Site, options: Options, clock: Forecaster) -> dict[str, Any] | None:
+    """Return the suggestion for the viewer's job with these options; None without similar jobs or a known viewer."""
+    if site.viewer.name is None or not options.get("job-name"):
+        return None
+    try:
+        return _advised(site, _of_script(options, site.viewer.name), RISK, clock)
+    except (NoAnswer, Refused):
+        return None
+
+
+def _advised(site: Site, wanted: _Wanted, risk: float, clock: Forecaster | None) -> dict[str, Any]:
+    """Return the suggested limit and memory for a job, from predictions if `clock` has them, else from similar jobs."""
+    site.check_may_see(wanted.user)
+    similar, alike = _similar(_finished(site, wanted.user), wanted)
+    job = _job(site, wanted, similar)
+    limit = clock.limit(job, risk) if clock and job else None
+    known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
+    least = LEAST_JOBS if known is None or site.private else 1  # if jobs are hidden, only own jobs count
+    if len(similar) < least:
+        of = f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted.user}"
+        why = f"{of} in the last {_within_days(site)} days; {least} are needed"
+        raise NoAnswer(why, hint="a wider --name GLOB, or let some jobs finish first")
+    like = Similar(similar, alike, wanted.partition or similar[0]["partition_id"], risk)
+    answer = {"user": wanted.user, "similar_by": alike, "jobs": len(similar), "risk": risk}
+    by = clock.method("limit") if clock and known is not None else ""
+    answer |= advise_limit(site, like, job, known, by)
+    peak = clock.peak(job, risk) if clock and job else None
+    by = clock.method("memory") if clock and peak is not None else ""
+    return {**answer, **advise_memory(site, like, peak, by)}
+
+
+def _clock(site: Site) -> Forecaster | None:
+    """Return the predictors that suggest limits and memory, from the collector's clock; None without a collector."""
+    if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
+        return None
+    from .forecaster import forecaster
+
+    try:
+        return forecaster(site, ("limit", "memory"))
+    except NoAnswer:
+        return None
+
+
+def _job(site: Site, wanted: _Wanted, similar: Sequence[Row]) -> JobRequest | None:
+    """Return the request of the next job, as if it were submitted now: from the script, or from the last
+    similar job.
+    """
+    if wanted.options is not None:
+        from .forecaster import request_of
+
+        return request_of(wanted.options, site, wanted.user)
+    row = wanted.row or (_latest(site, similar[0]["job_id"]) if similar else None)
+    return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
+
+
+def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
+    """Return the parameters of a question to the service: a job id, a pattern of names, or the options of a script."""
+    if what is None or glob is not None:
+        return {"name": glob or ""}
+    if _is_job(what):
+        return {"job": what}
+    from .forecaster import options_of
+
+    return options_of(what, {})[0]
+
+
+def _is_job(what: str) -> bool:
+    """Return whether the text is a job id and not the name of a file."""
+    return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
+
+
+def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> _Wanted:
+    """Return what is known of the next job, from a job id or a script (`what`), or from a pattern of names (`glob`)."""
+    if glob is not None:
+        return _Wanted(user, glob, is_exact=False)
+    assert what is not None
+    if not _is_job(what):
+        from .forecaster import options_of
+
+        return _of_script(options_of(what, {})[0], user)  # as `start --test` reads the script, to suggest its limit
+    row, whose = _latest(site, what), site.viewer.name
+    if site.private and (row is None or row["user_id"] != whose):
+        why = f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}"
+        raise Refused(why, hint="your own jobs")
+    if row is None:
+        why = f"job {what} is not in the store of {site.cluster}"
+        raise NoAnswer(why, hint="a job just submitted appears within a minute")
+    return _of_row(row)
+
+
+def _of_script(options: Options, user: str) -> _Wanted:
+    """Return what a script's options say about the next job."""
+    return _Wanted(user, options["job-name"], processors(options)[0], options.get("partition"), options=options)
+
+
+def _finished(site: Site, user: str) -> list[Row]:
+    """Return the user's finished jobs, the latest first."""
+    chosen = {"user": user, "since": site.now - WITHIN_S, "until": math.inf, "most": MOST_FINISHED}
+    return site.reader.ask("ran_by_itself", cluster=site.cluster, **chosen)
+
+
+def _similar(rows: list[Row], wanted: _Wanted) -> tuple[list[Row], str]:
+    """Return the narrowest group with enough jobs, and its description: same name and size, same name, or same size."""
+    name, procs = wanted.name or "", wanted.procs
+    is_alike = operator.eq if wanted.is_exact else fnmatch.fnmatchcase
+    named = [row for row in rows if is_alike(row["job_name"] or "", name)]
+    groups = [(named, f"the name {name}" if wanted.is_exact else f"names like {name}")]
+    if procs:
+        sized = [row for row in rows if row["req_procs"] == procs]
+        both = [row for row in named if row["req_procs"] == procs]
+        groups = [(both, f"the same name and {procs:g} processors"), *groups, (sized, f"{procs:g} processors")]
+    similar, alike = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
+    return similar[:MOST_JOBS], alike

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,8 +11,14 @@ from typing import Any, NamedTuple
 from ...units import parse_when as time_of
 from ...units import span
 
+RISK = 0.05
+"""The share of jobs that a suggestion may cut off, unless a user requests another share."""
 INPUTS = "inputs"
 """The option of a script that has features of its input files, in JSON, beside sbatch's options."""
+
+
+Options = Mapping[str, str]
+"""The long options of sbatch in a script, by their names without dashes."""
 
 
 class Answer(NamedTuple):
@@ -41,6 +48,46 @@ class Sentence(str):
         made = super().__new__(cls, template % values if values else template)
         made.template, made.values = template, values
         return made
+
+
+def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
+    """Return the stored facts about a partition; empty for an unknown partition."""
+    return partitions_of(memory).get(name or "") or {}
+
+
+def partitions_of(memory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the stored facts about each partition, by name."""
+    return (memory.get("site") or {}).get("partitions") or {}
+
+
+def default_partition(memory: Mapping[str, Any]) -> str:
+    """Return the default partition of the site; empty if it is unknown."""
+    return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
+
+
+def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Return the usage of each (account, user) in processor-seconds, from the stored values of a cluster.
+
+    >>> used({"shares": {"physics|ada": 60.0}})
+    {('physics', 'ada'): 60.0}
+    """
+    known = ((who.partition("|"), seconds) for who, seconds in (memory.get("shares") or {}).items())
+    return {(account, user): seconds for (account, _, user), seconds in known}
+
+
+def nodes_away(memory: Mapping[str, Any]) -> frozenset[str]:
+    """Return the nodes that were down or drained at the last query, from the stored values of a cluster."""
+    return frozenset(name for name, node in (memory.get("nodes") or {}).items() if node["away"])
+
+
+def as_request(kib: float) -> str:
+    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
+
+    >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
+    ('2G', '1501M')
+    """
+    mib = math.ceil(kib / 1024 - 1e-9)
+    return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
 
 
 CLOCKS_APART_S = 2.0

@@ -29,16 +29,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...errors import BatchcastError, NoAnswer, Refused, UsageError
-from ...predict.conditional import given_waited
-from ...predict.protocol import Grounds, Prediction
 from ...store.packed import Packed
 from ...store.place import is_open
 from ...store.reader import Reader
-from ...store.rows import NOTHING
 from ..settings import Settings, is_private
-from .advice import partitions_of
-from .answer import Answer, staleness
-from .latest import CUT
+from .answer import Answer, partitions_of, staleness
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -72,25 +67,20 @@ def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
 
 def may_show(rows: Iterable[Row], least: int) -> bool:
     """Return whether figures over these jobs or predictions may be shown, judged by jobs and processors per user."""
-    return least <= 1 or _Totals(rows).may_show(least)
+    return least <= 1 or bool(_shown_groups(rows, lambda _: None, least))
 
 
-class _Totals:
-    """Numbers of jobs by user, and amounts of processors by user."""
-
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self.jobs, self.held = Counter[Any](), defaultdict[Any, float](float)
-        for row in rows:
-            self.add(row)
-
-    def add(self, row: Row) -> None:
-        """Add one job or one prediction."""
-        self.jobs[row["user_id"]] += 1
-        self.held[row["user_id"]] += _amount(row)
-
-    def may_show(self, least: int) -> bool:
-        """Return whether the sum of the jobs, and the sum of the processors if known, may be shown."""
-        return is_of_several(self.jobs, least) and (not any(self.held.values()) or is_of_several(self.held, least))
+def _shown_groups(rows: Iterable[T], key: Callable[[T], Any], least: int) -> set[Any]:
+    """Return the keys of the groups of rows whose number of jobs, and whose sum of processors if known, may be
+    shown.
+    """
+    jobs, held = defaultdict[Any, Counter[Any]](Counter), defaultdict[Any, Any](lambda: defaultdict(float))
+    for row in rows:
+        name, user = key(row), row["user_id"]
+        jobs[name][user] += 1
+        held[name][user] += _amount(row)
+    several = (group for group, by_user in jobs.items() if is_of_several(by_user, least))
+    return {group for group in several if not any(held[group].values()) or is_of_several(held[group], least)}
 
 
 def _amount(row: Row) -> float:
@@ -122,12 +112,11 @@ def of_complete_days(
     def day_of(row: T) -> tuple[Any, float]:
         return group(row), row[time] // DAY_S
 
-    totals: defaultdict[tuple[Any, float], _Totals] = defaultdict(_Totals)
-    for row in read():
-        if row[time] is not None:
-            totals[day_of(row)].add(row)
-    days = {key for key, of_day in totals.items() if key[1] < now // DAY_S and of_day.may_show(least)}
-    yield from (row for row in read() if row[time] is not None and day_of(row) in days)
+    def timed() -> Iterator[T]:
+        return (row for row in read() if row[time] is not None)
+
+    days = {key for key in _shown_groups(timed(), day_of, least) if key[1] < now // DAY_S}
+    yield from (row for row in timed() if day_of(row) in days)
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
@@ -210,40 +199,6 @@ def disclosed(value: Any, hidden: bool) -> Any:
     return [disclosed(of, hidden) for of in value] if isinstance(value, list) else value
 
 
-_RESTS_ON = {
-    Grounds.SIMULATION: "a simulation of the queue and the running jobs",
-    Grounds.MODEL: "a model of the waits of such jobs on this cluster",
-    Grounds.CLASS: "past waits of such jobs on this cluster",
-    Grounds.OWN_HISTORY: "past waits of this user's jobs on this cluster",
-    Grounds.EVERYONE: "past waits of jobs on this cluster",
-    NOTHING: "too few such jobs have started so far",
-}
-
-
-def basis_of(wait: Prediction, more: str = "") -> OfOthers:
-    """Return the text on what a predicted wait is based. The full text counts the jobs ahead, which could reveal other
-    users' jobs.
-
-    >>> from batchcast.predict.protocol import Grounds
-    >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
-    'a model of the waits of such jobs on this cluster'
-    """
-    instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
-    return OfOthers(wait.basis + more, instead + more)
-
-
-def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float, float]:
-    """Return the median and the 10 % and 90 % quantiles of a prediction for a job that has waited (or run) for `waited`
-    seconds. The quantiles are NaN for a prediction without quantiles.
-
-    >>> spread_of(Prediction(100.0, (0.1, 0.5, 0.9), (10.0, 100.0, 500.0))), spread_of(Prediction(100.0))
-    ((100.0, 10.0, 500.0), (100.0, nan, nan))
-    """
-    given = given_waited(prediction, waited, (0.5, 0.1, 0.9))
-    _, early, late = given.quantiles if given.levels else (math.nan,) * 3
-    return given.point, early, late
-
-
 class Whose(NamedTuple):
     """A selection of finished jobs: by user, account, partition, or any combination of these."""
 
@@ -320,12 +275,6 @@ def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
         memory = reader.memory(cluster)
         private = is_private(settings, memory) and not viewer.sees_all
         yield Site(reader, cluster, memory, private, settings, viewer, now)
-
-
-def start_settings(settings: Settings, now: float) -> dict[str, Any]:
-    """Return the settings that an answer about start times shows."""
-    store = {"store": settings.shown("store"), "scheduler": settings["scheduler"]}
-    return {**store, "now_s": now, "track_record_days": 30}
 
 
 def refuse_open_store(settings: Settings) -> None:

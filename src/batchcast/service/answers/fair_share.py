@@ -27,7 +27,7 @@ from ...machines.machine import Association, Machine, Partition
 from ...units import parse_duration, span
 from .answer import Sentence
 from .disclosure import OfOthers
-from .latest import time_limit
+from .start import time_limit
 
 Who = tuple[str, str]
 """An account and a user."""
@@ -303,17 +303,16 @@ def pass_fields(memory: Mapping[str, Any], job_id: str, now: float) -> dict[str,
     """
     stored = memory.get("passes") or {"at": -math.inf, "jobs": {}}
     known = stored["jobs"].get(job_id)
-    if known is None or now - stored["at"] > OLD_S:
-        return {"priority_passes": NOT_KNOWN, "priority_passes_s": math.nan}
-    before, at = known
-    if not before:
-        return {"priority_passes": Sentence(FIRST), "priority_passes_s": math.nan}
-    if at is None:
-        return {"priority_passes": Sentence(NEVER, span=span(HORIZON_S)), "priority_passes_s": math.nan}
-    rounded = math.ceil(at / QUARTER_S) * QUARTER_S
-    exact = Sentence(PASSES_ONE if before == 1 else PASSES, jobs=f"{before:,}", time=_clock(at))
-    said = OfOthers(exact, Sentence(PASSES_SOME, time=_clock(rounded)))
-    return {"priority_passes": said, "priority_passes_s": OfOthers(at, rounded)}
+    said: Any = NOT_KNOWN
+    when: Any = math.nan
+    if known is not None and now - stored["at"] <= OLD_S:
+        before, at = known
+        said = Sentence(NEVER, span=span(HORIZON_S)) if before else Sentence(FIRST)
+        if before and at is not None:
+            rounded = math.ceil(at / QUARTER_S) * QUARTER_S
+            exact = Sentence(PASSES_ONE if before == 1 else PASSES, jobs=f"{before:,}", time=_clock(at))
+            said, when = OfOthers(exact, Sentence(PASSES_SOME, time=_clock(rounded))), OfOthers(at, rounded)
+    return {"priority_passes": said, "priority_passes_s": when}
 
 
 def _clock(at: float) -> str:

@@ -19,9 +19,10 @@ from ...store.place import sqlite_path
 from ..answers import questions, track_record
 from ..batch_system import open_scheduler
 from ..settings import Settings
+from .advice import advise
 from .answer import Answer
-from .disclosure import Site, Viewer, Whose, start_settings
-from .start import start_answer
+from .disclosure import Site, Viewer, Whose
+from .start import start_answer, start_settings
 
 
 def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None, why: str, now: float) -> Answer:
@@ -61,7 +62,7 @@ def walltime(
 ) -> Answer:
     """Suggest a time limit and a memory request from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
-        reply = questions.walltime_of(site, what, glob, user, risk)
+        reply = advise(site, what, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 

@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,10 +31,9 @@ from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
-from .advice import as_request, default_partition, of_partition
-from .answer import INPUTS, Answer, parse_when
-from .disclosure import Site, Viewer, basis_of, open_site, spread_of, start_settings
-from .latest import capped, latest_start
+from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, used
+from .disclosure import Site, Viewer, open_site
+from .start import basis_of, capped, latest_start, spread_of, start_settings
 
 NO_PRIORITIES = (
     "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
@@ -47,7 +47,7 @@ class Forecaster(NamedTuple):
     """The predictors that answer users, with the state of a clock at one instant.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
-    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`latest`).
+    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`start`).
     """
 
     clock: LiveClock
@@ -112,59 +112,42 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
         first["wait"] = track_record.answering_method(site.memory)
     methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
     keys = {kind: key for key, (kind, _) in methods.items()}
-    from . import model_store
-
-    notes: tuple[str, ...] = ()
-    clock = _from_model_store(site, methods)
-    if clock is None:
-        clock = _from_history(site, methods)
-        notes = (f"learned from at most {MOST_REPLAYED} jobs, because the collector's models cannot be read here",)
-    clock.state.now, clock.state.usage = site.now, model_store.used(site.memory)
-    nodes = site.memory.get("nodes") or {}
-    clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
+    clock, notes = _loaded(site, methods)
+    clock.state.now = site.now
+    clock.state.usage, clock.state.nodes_away = used(site.memory), nodes_away(site.memory)
     ask = Forecaster(clock, keys, memory=site.memory)
     return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in keys and ask.machine is None else notes)
 
 
-def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
-    """Return the saved clock, advanced to now without fitting a model; None if it cannot be used."""
-    from .model_store import Unusable, load, resume
+def _loaded(site: Site, methods: Mapping[str, tuple[str, str]]) -> tuple[LiveClock, tuple[str, ...]]:
+    """Return the saved clock, advanced to now without fitting a model. If it cannot be used, return a clock that has
+    replayed the latest jobs of the store, and a note.
+    """
+    from . import model_store
 
-    try:
-        saved = load(clock_path(site.settings["store"], site.cluster), _fresh(site, methods))
-    except Unusable:
-        return None
-    reached = site.memory.get("told_until") or -math.inf
-    if saved.told_until > reached or saved.late != site.memory.get("late", 0):
-        return None
-    saved.clock.only(methods)
-    return resume(saved, _known(site, saved.told_until), site.now)
+    store, memory = site.settings["store"], site.memory
+    machine = machine_at(site.settings["machine"], machine_path(store, site.cluster))
 
+    def fresh() -> dict[str, Any]:
+        return {key: model_store.make_predictor(kind, spec, machine) for key, (kind, spec) in methods.items()}
 
-def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock:
-    """Return a clock with untrained predictors that has replayed the latest jobs of the store."""
-    from .model_store import replay
+    def jobs(since: float) -> Iterator[LiveJob]:
+        """Return the stored jobs that had not left the system before `since` (epoch seconds)."""
+        return map(live_job, site.reader.each("clock_jobs", cluster=site.cluster, until=site.now, since=since))
 
-    heard = site.memory.get("heard_since")
+    with suppress(model_store.Unusable):
+        saved = model_store.load(clock_path(store, site.cluster), fresh())
+        if saved.told_until <= memory["told_until"] and saved.late == memory.get("late", 0):
+            saved.clock.only(methods)
+            return model_store.resume(saved, jobs(saved.told_until), site.now), ()
+    heard = memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_REPLAYED)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
-    return replay(_known(site, since), _fresh(site, methods), site.memory, site.now)
+    note = f"learned from at most {MOST_REPLAYED} jobs, because the collector's models cannot be read here"
+    return model_store.replay(jobs(since), fresh(), memory, site.now), (note,)
 
 
-def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """Return untrained predictors according to the settings."""
-    from .model_store import make_predictor
-
-    on = machine_at(site.settings["machine"], machine_path(site.settings["store"], site.cluster))
-    return {key: make_predictor(kind, spec, on) for key, (kind, spec) in methods.items()}
-
-
-def _known(site: Site, since: float) -> Iterator[LiveJob]:
-    """Return the stored jobs that had not left the system before `since` (epoch seconds)."""
-    return map(live_job, site.reader.each("clock_jobs", cluster=site.cluster, until=site.now, since=since))
-
-
-def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
+def begin_condition(options: Options, now: float) -> tuple[str, float | None]:
     """Return Slurm's reason why a script's job would not be eligible at submission ("" if it is), and its begin time.
 
     >>> [begin_condition(asked, 0.0) for asked in ({"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"})]
@@ -223,7 +206,7 @@ def _inputs_in(directory: str) -> dict[str, str]:
     return {} if features[STATUS] == NO_INPUTS else {INPUTS: json.dumps(features, separators=(",", ":"))}
 
 
-def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
+def features_in(options: Options) -> dict[str, float | str]:
     """Return the features in the option `inputs`; UsageError if its value is not a JSON object of features."""
     from ...trace.input_files import checked_features
 
@@ -243,7 +226,7 @@ def read_script(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
 
 
-def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
+def request_of(options: Options, site: Site, user: str) -> JobRequest:
     """Return the script's request, with the site's defaults and the user's most frequent account, QOS and group.
 
     The store does not know a user's default account and QOS. The most frequent values among the user's last hundred
@@ -281,7 +264,7 @@ MOST_PROCS = 1e8
 """If the size of the machine is unknown, a job with more processors than this counts as impossible."""
 
 
-def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
+def too_large(site: Site, options: Options, job: JobRequest) -> str:
     """Return why this job would never start, judged by the stored facts about the partition; empty if it can start.
 
     Nodes that are down count as usable, because they may return to service.
@@ -304,7 +287,7 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
     return ""
 
 
-def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machine: Machine | None) -> str:
+def never_starts(site: Site, options: Options, job: JobRequest, machine: Machine | None) -> str:
     """Return why this job would never start: too large, or no node has a requested feature or GPU; empty if it can.
 
     An unknown QOS raises UsageError, because sbatch rejects the job.
@@ -352,7 +335,7 @@ def gpus_of(machine: Machine, partition: Any) -> list[tuple[str, int, int]]:
     ]
 
 
-def _lacks_gpu(machine: Machine, options: Mapping[str, str], job: JobRequest) -> str:
+def _lacks_gpu(machine: Machine, options: Options, job: JobRequest) -> str:
     """Return why the job's partition never has the requested GPUs; empty if it has them, or if none are requested."""
     wanted, number = gpu_type_of(options), gpus(options)
     if not wanted and not number:

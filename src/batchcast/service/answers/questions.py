@@ -3,46 +3,243 @@
 
 If the site hides jobs, users get answers about their own jobs, and figures over at least `least_users` users. Callers
 without an identity get only these figures. Root and the user who runs the service get all answers.
+
+Slurm's plugin `job_submit.lua` delays a submission until a hint arrives, so hints (`hint`) come from memory: they read
+no file and compute no prediction. A hint repeats the stored suggestion for the user's last similar job. The collector
+predicts the new job itself later.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer, Refused
 from ...formats.slurm.reasons import Rule, rule
-from ...store.reader import Row
-from ...store.rows import NOTHING
-from ...units import format_duration, span
+from ...predict.recommend import BY_NAME, rounded_request
+from ...store.reader import Reader, Row
+from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
+from ...units import span
 from ..answers import track_record
 from ..settings import Settings, is_private
 from .accuracy import LIMIT, MEMORY, advice_record, calibration_verdicts
 from .accuracy import accuracy as scores
-from .advice import as_request, default_partition, of_partition
-from .answer import Answer, Sentence, age_of, staleness
-from .disclosure import Site, Viewer, Whose, disclosed, may_show, open_site, rounded, start_settings, whole_days
+from .advice import RISK, SAMPLING_MARGIN, Rules, advise, advised_limit, with_limits_of_walltime
+from .answer import Answer, Options, Sentence, age_of, default_partition, of_partition, staleness
+from .disclosure import OfOthers, Site, Viewer, Whose, disclosed, may_show, open_site, rounded, whole_days
 from .fair_share import pass_fields
-from .hints import Hints, Like, QueueSnapshot
-from .latest import latest_start
-from .start import Release, release, start_answer
-from .track_record import RecordKey, TrackRecord
+from .start import Release, latest_start, release, spread_of, start_answer, start_settings
+from .track_record import Records
 
 NOT_YET = Sentence("the accuracy of such predictions is being computed: ask again in a minute")
 
 
+KINDS = ("limit", "request", "wait")
+MOST = 20_000
+"""The first read takes this many of the latest suggestions and predicted waits; later reads take only new rows."""
+MOST_NAMES = 30
+"""For a new job name, memory is estimated from this many of the user's other job names, those whose jobs ended last."""
+LATE_S = 900.0
+"""Accounting reports a job's peak memory minutes after its end, so jobs that ended this recently are read again."""
+
+
+class Like(NamedTuple):
+    """The request by which the last similar job is found. `written_kib` is the memory per node that the user
+    requested.
+    """
+
+    user: str
+    partition: str
+    name: str
+    procs: float
+    limit: float
+    written_kib: float = math.nan
+
+
+@dataclass(slots=True)
+class OtherNames:
+    """The largest peak and request of memory per user and job name, which give the estimate for a new job name.
+
+    A request is the value that clients reported since the service began, or the recorded request, whichever is larger.
+    If the recorded request was itself a suggestion, the share of the request that jobs used is overestimated, and so is
+    the next suggestion. Therefore suggestions cannot shrink from job to job.
+    """
+
+    held: dict[str, dict[str, float]] = field(default_factory=dict)
+    asked: dict[str, dict[str, float]] = field(default_factory=dict)
+    written: dict[str, dict[str, float]] = field(default_factory=dict)
+    until: float = -1e300
+
+    def learn(self, reader: Reader, cluster: str) -> None:
+        """Add the memory peaks that accounting has reported since the last call."""
+        from ...predict.namesakes import TWICE
+
+        for row in reversed(reader.ask("peaks_since", cluster=cluster, after=self.until - LATE_S, most=MOST)):
+            self.until = max(self.until, row["end_time"])
+            asked, held = asked_a_node(row), node_peak(row)
+            if row["status"] == OUT_OF_MEMORY:
+                held = TWICE * (held if held > asked else asked)
+            _largest(self.held, row["user_id"], row["job_name"], held)
+            _largest(self.asked, row["user_id"], row["job_name"], asked)
+
+    def wrote(self, like: Like) -> None:
+        """Record the memory that a user requested for a job name. Only this user may report the amount, because
+        suggestions use it.
+        """
+        if like.name and like.user in self.held:
+            _largest(self.written, like.user, like.name, like.written_kib)
+
+    def request(self, like: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
+        """Return a request (KiB per node) for a job name with too few ended jobs, from the user's other job names, or
+        None.
+        """
+        from ...predict.namesakes import share_for_new
+
+        if not (like.name and like.written_kib > 0):
+            return None
+        held, asked, written = (table.get(like.user, {}) for table in (self.held, self.asked, self.written))
+        others = [(held[name], max(asked.get(name, 0.0), written.get(name, 0.0))) for name in held if name != like.name]
+        share = share_for_new([peak / request for peak, request in others if request > 0], RISK)
+        if math.isnan(share):
+            return None
+        wanted = SAMPLING_MARGIN * max(share * like.written_kib, held.get(like.name, 0.0))
+        most = partition.get("node_mem_kib") or math.inf
+        return min(rounded_request(wanted, rules.memory_floor, rules.memory_step, most), like.written_kib)
+
+
+def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: float) -> None:
+    """Store the largest amount for each of the user's last `MOST_NAMES` job names."""
+    if amount > 0:
+        of_user = table.setdefault(user, {})
+        of_user[name] = max(of_user.pop(name, 0.0), amount)
+        if len(of_user) > MOST_NAMES:
+            del of_user[next(iter(of_user))]
+
+
+@dataclass(slots=True)
+class Hints:
+    """The last suggestion and predicted wait for each kind of request. A user's own jobs come before other
+    users' jobs.
+    """
+
+    rules: Rules
+    last_id: int = 0
+    tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    others: OtherNames = field(default_factory=OtherNames)
+
+    def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
+        """Add the predictions and suggestions that were stored since the last call."""
+        first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
+        asked = {**first, "wait_method": track_record.answering_method(dict(memory)), "most": MOST}
+        self.others.learn(reader, cluster)
+        rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
+        for row in reversed(rows):
+            self.last_id = max(self.last_id, row["id"])
+            own_name = row["kind"] == "limit" and row["basis"] == BY_NAME
+            keys = _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row)
+            self.tables[row["kind"]].update(dict.fromkeys(keys[:1] if own_name else keys, row))
+
+    def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the limit and memory suggested for the last similar job, and when such a job would start.
+
+        Limit and memory come only from the user's own jobs with the same partition and number of processors. A job of
+        the same name takes precedence; memory, and a limit that was learned from jobs of one name, require the same
+        name. Memory for a new job name is estimated from the user's other job names, if the user requested an amount.
+        Raises NoAnswer if there is no limit, no memory and no start time.
+        """
+        asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
+        own = like.limit if like.limit > 0 else math.inf
+
+        def limit_of(row: Row) -> float | None:
+            return advised_limit(as_prediction(row), own, self.rules, partition)
+
+        limit, its = _first(self.tables["limit"], _limit_keys(asked), limit_of)
+        held, whose = _first(self.tables["request"], _limit_keys(asked)[:1], lambda row: row["point_s"])
+        if held is None:
+            held = self.others.request(like, self.rules, partition)
+        wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
+        if limit is None and wait is None and held is None:
+            hint = "predictions start after a few such jobs have ended"
+            raise NoAnswer("too few similar jobs have ended so far", hint=hint)
+        likely, by_90 = wait if wait is not None else (math.nan, math.nan)
+        return {
+            "limit_s": limit,
+            "limit_like": its and its["job_id"],
+            "memory_kib": held,
+            "memory_like": whose and whose["job_id"],
+            "likely_start_s": now + likely,
+            "by_90_start_s": now + by_90,
+            "start_like": which and (which["job_id"] if which["user_id"] == like.user else OfOthers(which["job_id"])),
+        }
+
+
+def _limit_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the kinds of request whose suggestions apply to a job, the most similar first."""
+    own = (row["user_id"], row["partition_id"], row["req_procs"])
+    return [(*own, row["job_name"]), own]
+
+
+def _wait_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the kinds of request whose predicted waits apply to a job, the most similar first."""
+    return [*_limit_keys(row), (row["partition_id"], row["req_procs"]), (row["partition_id"],)]
+
+
+def _wait(row: Row) -> tuple[float, ...] | None:
+    """Return the likely wait and its 90 % bound (s); None without a prediction."""
+    if row["point_s"] is None or row["grounds"] == NOTHING:
+        return None
+    return spread_of(as_prediction(row))[::2]
+
+
+def _first(
+    table: Mapping[tuple[Any, ...], Row], keys: Sequence[tuple[Any, ...]], value: Callable[[Row], Any]
+) -> tuple[Any, Row | None]:
+    """Return the value of the first of these keys that has a value, and its row; (None, None) if no key has a value."""
+    for key in keys:
+        if key in table and (known := value(table[key])) is not None:
+            return known, table[key]
+    return None, None
+
+
+@dataclass(slots=True)
+class QueueSnapshot:
+    """The waiting jobs of one cluster with their predictions, and the track record of each partition, in memory."""
+
+    cluster: str
+    memory: dict[str, Any]
+    rows: list[Row]
+    records: Records
+    version: object
+    hints: Hints
+    by_id: defaultdict[str, list[Row]] = field(init=False, default_factory=lambda: defaultdict(list))
+    by_user: defaultdict[str, list[Row]] = field(init=False, default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            job_id = str(row["job_id"])
+            for name in {job_id, job_id.partition("_")[0]}:
+                self.by_id[name].append(row)
+            self.by_user[row["user_id"] or ""].append(row)
+
+    def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
+        """Return waiting jobs by id or user, in the order of `Reader.waiting`."""
+        if not ids:
+            return self.rows if user is None else self.by_user.get(user, [])
+        rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
+        chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
+        return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
+
+
 def start_from_store(
-    settings: Settings,
-    ids: Sequence[str],
-    user: str | None,
-    viewer: Viewer,
-    now: float,
-    cached_records: Mapping[RecordKey, TrackRecord] | None = None,
+    settings: Settings, ids: Sequence[str], user: str | None, viewer: Viewer, now: float, records: Records | None = None
 ) -> Answer:
     """Predict when waiting jobs start, selected by id, by user, or by both. Raises NoStore if there is no collector.
 
-    Track records in `cached_records` are reused, because computing one reads a month of predictions.
+    Track records in `records` are reused, because computing one reads a month of predictions.
     """
     with open_site(settings, viewer, now) as site:
         if user is not None or viewer.name is None:
@@ -53,7 +250,6 @@ def start_from_store(
             rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
             raise _not_waiting(site, ids, user)
-        records = cached_records
         if records is None:
             parts = {row["partition_id"] for row in rows}
             records = {(part, site.least): track_record.record_of(site, part) for part in parts}
@@ -76,9 +272,7 @@ def start_from_snapshot(
     return _of_waiting(site, rows, [None] * len(rows), queue.records)
 
 
-def _of_waiting(
-    site: Site, rows: Sequence[Row], holds: Sequence[Release | None], records: Mapping[RecordKey, TrackRecord]
-) -> Answer:
+def _of_waiting(site: Site, rows: Sequence[Row], holds: Sequence[Release | None], records: Records) -> Answer:
     """Return the answer about waiting jobs, each with the end of its hold (`holds`) and its partition's track record.
 
     If `records` does not have the track record of a partition yet, a warning says so.
@@ -137,28 +331,14 @@ def walltime(
     viewer: Viewer,
     risk: float,
     now: float,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
 ) -> Answer:
     """Suggest a time limit and memory for the next similar job, with reasons.
 
     The job is given by `what` (a job id or a script), by a pattern of names (`glob`), or by sbatch's `options`.
     """
     with open_site(settings, viewer, now) as site:
-        return walltime_of(site, what, glob, user, risk, options)
-
-
-def walltime_of(
-    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
-) -> Answer:
-    """Answer `walltime` from a store that is already open."""
-    from .walltime import advise, within_days
-
-    answer = advise(site, what, glob, user, risk, options)
-    shown: dict[str, Any] = {"risk": risk}
-    shown |= {name: format_duration(site.settings[name]) for name in ("limit_floor", "limit_step", "limit_most")}
-    shown |= {name: as_request(site.settings[name]) for name in ("memory_floor", "memory_step")}
-    shown["similar_within_days"] = within_days(site)
-    return site.answer(shown, [answer])
+        return advise(site, what, glob, user, risk, options)
 
 
 def hint(
@@ -189,7 +369,7 @@ def accuracy(
         least = site.least
         if site.private:
             since, until = whole_days(since, until)
-        results = scores(site.reader, site.cluster, since, until, partition, least, now)
+        results = scores(site, since, until, partition)
         if not results:
             why = f"no prediction of {site.cluster} in that time{f' by {least} users or more' if least > 1 else ''}"
             raise NoAnswer(why, hint="choose an earlier -S, or let the collector run a while")
@@ -212,9 +392,9 @@ def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """Return the two arms of the planning trial. Without a trial the list is empty, and NumPy is not imported."""
     if not 0 < site.settings["plan_percent"] < 100:
         return []
-    from .who_pays import arms
+    from ..planning.effects import arms
 
-    return arms(site.reader, site.cluster, site.settings, since, until, site.least)
+    return arms(site, since, until)
 
 
 def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
@@ -223,7 +403,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """
     if site.settings["plan"] not in ("order", "both"):
         return []
-    from .who_pays import who_pays as simulated
+    from ..planning.effects import who_pays as simulated
 
     return simulated(site, since, until)
 
@@ -237,7 +417,6 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
 def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     """Answer `report` from a store that is already open."""
     from .usage import advise_requests, summary
-    from .walltime import with_limits_of_walltime
 
     settings, viewer = site.settings, site.viewer
     hidden = site.private and (who.user is None or who.user != viewer.name)

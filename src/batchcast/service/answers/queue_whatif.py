@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import NoAnswer, Refused, UsageError
-from ...events.state import Running, SystemState
+from ...events.state import SystemState
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import given_waited
@@ -195,7 +195,11 @@ def extend(
         raise UsageError(f"--extend: hours={hours:g} (accepted: above 0 and up to 720)")
     with open_site(settings, viewer, now) as site:
         queue = _opened(site, machine)
-        row, held = _running(queue, job_id)
+        found = [(row, held) for row, held in queue.state.running.items() if str(held.job.job_id) == job_id]
+        if not found:
+            why = f"job {job_id} does not run, as far as the collector knows"
+            raise NoAnswer(why, hint="squeue shows whether it runs")
+        row, held = found[0]
         if not held.job.req_time > 0:
             raise NoAnswer(f"job {job_id} has no time limit, so it needs no extension")
         limit, longer = held.job.req_time, held.job.req_time + hours * HOUR_S
@@ -216,14 +220,6 @@ def extend(
         }
         assumed = f"{NO_ARRIVALS.partition(':')[0]}; the job is assumed to use all of its limit"
         return site.answer({"draws": DRAWS}, [result], [assumed, *queue.notes()])
-
-
-def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:
-    """Return the row and state of a running job by its id; NoAnswer if the job does not run."""
-    for row, held in queue.state.running.items():
-        if str(held.job.job_id) == job_id:
-            return row, held
-    raise NoAnswer(f"job {job_id} does not run, as far as the collector knows", hint="squeue shows whether it runs")
 
 
 def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:

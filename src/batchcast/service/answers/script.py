@@ -29,17 +29,15 @@ from ...store.rows import as_values
 from ...units import counted, format_duration, parse_memory, parse_span
 from ..answers import track_record
 from ..settings import Settings
-from .advice import as_request, rests_on_jobs
-from .answer import Answer
-from .asked import keep_asked
-from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, spread_of, start_settings
+from .advice import advise_script, as_request, rests_on_jobs
+from .answer import Answer, Options
+from .disclosure import OfOthers, Site, Viewer, open_site
 from .forecaster import NEVER, Forecaster, begin_condition, forecaster, gpus_of, never_starts, request_of
-from .start import start_answer
-from .walltime import advise_script
+from .start import basis_of, spread_of, start_answer, start_settings
 
 
 def answer_options(
-    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None = None
+    settings: Settings, options: Options, viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
     """Predict when a job with these options would start if this viewer submitted it now. If `machine` is given, also
     simulate the start on that machine.
@@ -53,6 +51,8 @@ def answer_options(
         reason, begin = begin_condition(options, now)
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
+            from .model_store import keep_asked
+
             keep_asked(asked_path(settings["store"], site.cluster), job, prediction, str(method), now)
         row = {"job_id": "(test)", "partition_id": job.partition_id, "job_name": job.job_name, "reason": reason}
         times = {"submit_time": now, "eligible_time": begin, "expected_start": None, "as_of": now}
@@ -89,7 +89,7 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
     return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
 
-def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
+def script_advice(site: Site, options: Options, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
     """Return the limit and memory that `walltime` would suggest, and the likely memory use per node; None if
     unknown.
     """
@@ -144,13 +144,13 @@ class Placement(NamedTuple):
 
 def answer_where(
     settings: Settings,
-    options: Mapping[str, str],
+    options: Options,
     viewer: Viewer,
     now: float,
     by: float | None = None,
     any_size: bool = False,
     spread: bool = False,
-    sent: Sequence[tuple[float, Mapping[str, str]]] = (),
+    sent: Sequence[tuple[float, Options]] = (),
 ) -> Answer:
     """Return all ways to submit a script with these options, the best first.
 
@@ -210,7 +210,7 @@ def own_runs(site: Site) -> dict[str, list[float]]:
     return {name: [len(logs[name]), mean := fmean(logs[name]), pvariance(logs[name], mean)] for name in most}
 
 
-def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
+def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Options]]) -> int:
     """Add jobs that were submitted after the collector last read the queue to the loaded clock; return their number.
 
     Without these jobs, several jobs that a user submits within seconds would all be predicted to start on the same free
@@ -226,20 +226,15 @@ def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, M
 
 
 def placements(
-    site: Site,
-    options: Mapping[str, str],
-    clock: Forecaster,
-    by: float | None = None,
-    any_size: bool = False,
-    spread: bool = False,
+    site: Site, options: Options, ask: Forecaster, by: float | None = None, any_size: bool = False, spread: bool = False
 ) -> list[dict[str, Any]]:
     """Return one flat object per way to submit, the best first, from a clock that is already loaded."""
     begin = begin_condition(options, site.now)[1] or site.now
-    run = clock.run(request_of(options, site, site.viewer.name or ""))
+    run = ask.run(request_of(options, site, site.viewer.name or ""))
     results = []
-    for choice in _choices(site, options, clock):
+    for choice in _choices(site, options, ask):
         job = request_of(choice.options, site, site.viewer.name or "")
-        wait = clock.wait(job)
+        wait = ask.wait(job)
         results.append(_result(choice, job, wait, run, begin, by))
         if spread:
             results[-1] |= {
@@ -250,7 +245,7 @@ def placements(
     return _ordered(results, any_size)
 
 
-def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
+def _choices(site: Site, options: Options, clock: Forecaster) -> list[Placement]:
     """Return the ways to submit: as requested, with the suggested limit and memory, and with half and twice the size.
     Each way is tried on every partition that accepts it, with the script's QOS and with every other QOS that the user's
     jobs had there.
@@ -273,8 +268,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     there = gpu_types(site, clock) if gpus(options) else None
     # a script that requests no type of GPU may get any type
     others = set().union(*there.values()) - {gpu_type_of(options), ""} if gpu_type_of(options) and there else ()
-    for other in sorted(others):
-        sizes.append(Placement(f"with {other}", with_gpu_type(options, other), 1.0, False))
+    sizes += [Placement(f"with {other}", with_gpu_type(options, other), 1.0, False) for other in sorted(others)]
     partitions = site.partitions or {str(request.partition_id): {}}
     used = _qos_used(site, user)
     choices = []
@@ -288,7 +282,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     return choices
 
 
-def _resized(options: Mapping[str, str], nodes: float, share: float) -> dict[str, str]:
+def _resized(options: Options, nodes: float, share: float) -> dict[str, str]:
     """Return the options for nodes, tasks and GPUs at a share of a job's size; empty if the job cannot have this size.
 
     >>> _resized({"nodes": "2", "ntasks": "8", "gpus": "4"}, 2.0, 0.5)
@@ -321,7 +315,7 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
     return dict(found)
 
 
-def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Mapping[str, str]) -> bool:
+def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Options) -> bool:
     """Return whether a partition has GPUs of the requested type; True if no partition is known to have them."""
     wanted = gpu_type_of(options)
     able = {name for name, types in there.items() if wanted in types or types == {""}}
@@ -350,7 +344,7 @@ def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
     return used
 
 
-def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
+def _memory_of_size(options: Options, nodes: float, size: Mapping[str, str]) -> dict[str, str]:
     """Return `--mem` for another number of nodes with the same total memory; empty if the script requests no memory.
 
     >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
@@ -420,7 +414,7 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
     return sum(chance_to_start(wait, 0.0, span - run) if span > run else 0.0 for run in runs) / len(runs)
 
 
-def _flags(options: Mapping[str, str]) -> str:
+def _flags(options: Options) -> str:
     """Return the options for partition, QOS, size, limit, memory and GPUs as a text for sbatch's command line."""
     names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive", *GPU_OPTIONS)
     given = ((name, options[name]) for name in names if name in options)
@@ -487,7 +481,7 @@ def count_chunks(total: float, cost: float, length: float) -> int:
 
 
 def answer_chunks(
-    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, total: float, cost: float
+    settings: Settings, options: Options, viewer: Viewer, now: float, total: float, cost: float
 ) -> Answer:
     """Return one result per chunk length that the partition accepts, the earliest likely end first. A chunk is one job
     of a computation that continues from checkpoints.

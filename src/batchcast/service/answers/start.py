@@ -6,29 +6,167 @@ or an array. Running jobs use up a limit, so some of them must end before the wa
 order of submission. The size of the limit is taken from what the running jobs use now, because the limit is reached.
 The likely ends of running jobs follow from their predicted run times, the latest ends from their time limits. The
 module also explains in a sentence why a predicted start moved.
+
+No answer gives a start later than the job's latest start by time limits plus a stated margin. The collector computes
+the latest start of every waiting job (`collector.machine`) and stores it. `latest_start` returns the bound; `capped`
+applies it to renewed predictions and to predictions for new jobs.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
-from ...predict.conditional import chance_to_start
-from ...predict.protocol import Prediction
+from ...predict.conditional import chance_to_start, given_waited
+from ...predict.protocol import Grounds, Prediction
 from ...store.reader import Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
-from .advice import of_partition
-from .answer import Sentence
-from .disclosure import OfOthers, Site, basis_of, spread_of
-from .latest import queue_place, starts_in_order, time_limit, with_cut
+from ..settings import Settings
+from .answer import Sentence, of_partition
+from .disclosure import OfOthers, Site
+
+Job = Mapping[str, Any]
+
+MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
+"""A predicted wait exceeds the wait that limits imply by at most this share of that wait, plus this many seconds."""
+OLD_S = 3600.0
+"""Bounds that the collector computed longer ago than this are not used."""
+CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
+
+
+def starts_in_order(
+    holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
+) -> Iterator[float]:
+    """Yield when each job starts if jobs start in this order, each as soon as its amount (of processors, say) is free.
+
+    `holders` are (end, amount) of running jobs, `jobs` are (length, amount) of waiting jobs; times are in seconds.
+    O(log n) per job.
+
+    >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
+    [100.0, 150.0]
+    """
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, at = 0.0, now
+    for length, wanted in jobs:
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, at = free + given_back, max(at, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (at + length, wanted))
+        yield at
+
+
+def queue_place(job: Job) -> tuple[float, float, int]:
+    """Return the sort key of a waiting job in the queue order: by priority, then by submission."""
+    priority = job.get("priority")
+    return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
+
+
+def time_limit(job: Job) -> float:
+    """Return a job's time limit in seconds; infinity if it has none."""
+    limit = job.get("req_time") if job.get("limit_now") is None else job["limit_now"]
+    return math.inf if limit is None else float(limit)
+
+
+def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
+    """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
+
+    Two bounds on the start may be known: Slurm's own estimate, which uses time limits, and the start after all running
+    jobs and all jobs in front have run to their limits (`collector.machine`). The earlier bound is used. A job
+    that is not submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive
+    later but start earlier.
+
+    >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
+    >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
+    (5100.0, inf)
+    >>> latest_start(row, {"latest": {"at": 0.0, "jobs": {"7": 600}, "new": {"main": [2000.0, 8.0]}}}, 0.0)
+    4500.0
+    """
+    by = row.get("expected_start")
+    by = math.inf if by is None or by <= now else float(by)
+    known = memory.get("latest") or {}
+    if known and now - known["at"] <= OLD_S:
+        last, procs = known["new"].get(str(row["partition_id"] or ""), known["new"].get("", (math.inf, math.inf)))
+        last = last if float(row.get("req_procs") or 1.0) <= procs else math.inf
+        by = min(by, float(known["jobs"].get(str(row.get("row")), last)))
+    return with_margin(by, now)
+
+
+def with_margin(by: float, now: float) -> float:
+    """Return the instant `by` plus the margin, which grows with the wait from `now` until `by`.
+
+    >>> with_margin(1000.0, 0.0)
+    5100.0
+    """
+    wait = max(by - now, 0.0)
+    return now + wait + MARGIN_SHARE * wait + MARGIN_S
+
+
+def capped(said: Prediction, wait_s: float) -> Prediction:
+    """Limit a predicted wait to `wait_s` seconds. If the limit changes the prediction, the prediction's basis says so.
+
+    >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
+    >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said
+    ((10.0, 300.0), True, True)
+    """
+    if max((said.point, *said.quantiles)) <= wait_s:
+        return said
+    most = max(wait_s, 1.0)
+    quantiles = tuple(min(one, most) for one in said.quantiles)
+    return replace(said, point=min(said.point, most), quantiles=quantiles, basis=with_cut(said.basis))
+
+
+def with_cut(basis: str) -> str:
+    """Return the basis of an answer with a note that the answer was limited; the note is added only once."""
+    return basis if basis.endswith(CUT) else f"{basis}{CUT}"
+
+
+_RESTS_ON = {
+    Grounds.SIMULATION: "a simulation of the queue and the running jobs",
+    Grounds.MODEL: "a model of the waits of such jobs on this cluster",
+    Grounds.CLASS: "past waits of such jobs on this cluster",
+    Grounds.OWN_HISTORY: "past waits of this user's jobs on this cluster",
+    Grounds.EVERYONE: "past waits of jobs on this cluster",
+    NOTHING: "too few such jobs have started so far",
+}
+
+
+def basis_of(wait: Prediction, more: str = "") -> OfOthers:
+    """Return the text on what a predicted wait is based. The full text counts the jobs ahead, which could reveal other
+    users' jobs.
+
+    >>> from batchcast.predict.protocol import Grounds
+    >>> from batchcast.service.answers.disclosure import disclosed
+    >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
+    'a model of the waits of such jobs on this cluster'
+    """
+    instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
+    return OfOthers(wait.basis + more, instead + more)
+
+
+def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float, float]:
+    """Return the median and the 10 % and 90 % quantiles of a prediction for a job that has waited (or run) for `waited`
+    seconds. The quantiles are NaN for a prediction without quantiles.
+
+    >>> spread_of(Prediction(100.0, (0.1, 0.5, 0.9), (10.0, 100.0, 500.0))), spread_of(Prediction(100.0))
+    ((100.0, 10.0, 500.0), (100.0, nan, nan))
+    """
+    given = given_waited(prediction, waited, (0.5, 0.1, 0.9))
+    _, early, late = given.quantiles if given.levels else (math.nan,) * 3
+    return given.point, early, late
+
 
 SOONER, LATER = "sooner", "later"
 ONE = {
@@ -36,24 +174,20 @@ ONE = {
     "left": "a job ahead of it left the queue: %(by)s sooner",
     "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
     "came": "a job of higher priority was submitted: %(by)s later",
+    "nodes": "node %(nodes)s is drained or down: %(by)s later",
+    "back": "node %(nodes)s is back: %(by)s sooner",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
     "came": "%(jobs)s jobs of higher priority were submitted: %(by)s later",
+    "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
+    "back": "nodes %(nodes)s are back: %(by)s sooner",
 }
 HIDDEN = {cause: re.sub(r"%\(jobs\)s |, the largest.*%\(time\)s", "", text) for cause, text in SOME.items()}
 """The sentences of `SOME` without figures about other users' jobs."""
 UNEXPLAINED = {way: f"%(by)s {way}; no event in the queue explains it" for way in (SOONER, LATER)}
-NODE = {
-    "nodes": "node %(nodes)s is drained or down: %(by)s later",
-    "back": "node %(nodes)s is back: %(by)s sooner",
-}
-NODES = {
-    "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
-    "back": "nodes %(nodes)s are back: %(by)s sooner",
-}
 PASSED = "the likely start time has passed: %(by)s later"
 MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
 MAINTENANCE = (
@@ -62,7 +196,7 @@ MAINTENANCE = (
 )
 RESERVED = MAINTENANCE.replace("the maintenance", "the reservation")
 SENTENCES: tuple[str, ...] = (PASSED, MAINTENANCE, RESERVED)
-SENTENCES += tuple(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values())
+SENTENCES += tuple(dict.fromkeys(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED) for text in table.values()))
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
@@ -89,8 +223,8 @@ def moved(why: str | None) -> dict[str, Any]:
         sentence = Sentence(UNEXPLAINED[SOONER if reason["by_s"] < 0 else LATER], by=by)
     elif cause == "passed":
         sentence = Sentence(PASSED, by=by)
-    elif cause in NODES:
-        sentence = Sentence((NODE if is_one else NODES)[cause], nodes=reason["nodes"], by=by)
+    elif "nodes" in reason:
+        sentence = Sentence((ONE if is_one else SOME)[cause], nodes=reason["nodes"], by=by)
     else:
         figures, text = {"jobs": f"{reason['jobs']:,}", "by": by}, (ONE if is_one else SOME)[cause]
         if "procs" in reason:
@@ -191,15 +325,17 @@ def _behind_reservation(site: Site, row: Row) -> Release:
     if not procs or not row["partition_id"]:
         return found
     running, waiting = _open_jobs(site, partition=row["partition_id"])
-    ahead = sorted((job for job in waiting if job["row"] != row["row"] and _goes_before(job, row)), key=queue_place)
+    # jobs held by a limit or by their owner do not start before this job
+    others = [job for job in waiting if rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION)]
+    ahead = sorted((job for job in others if queue_place(job) < queue_place(row)), key=queue_place)
     if not ahead:
         return found
     times = []
     for at_most, end in ((False, found.likely), (True, found.latest)):
-        held = [(_end(job, now, at_most), _held(job, node_procs)) for job in running]
+        held = [(end_of(job, now, at_most), _held(job, node_procs)) for job in running]
         holders = [(when, amount) for when, amount in held if when > end]
         back = max(float(procs) - sum(amount for _, amount in holders), 0.0)
-        lengths = [(_length(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
+        lengths = [(length_of(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
         times.append(own_queue([(end, back), *holders], lengths, min(_held(row, node_procs), float(procs)), end))
     whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
     basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
@@ -210,13 +346,6 @@ def _open_jobs(site: Site, **chosen: Any) -> tuple[list[Row], list[Row]]:
     """Return the running and the waiting jobs that the query `open_with` selects."""
     jobs = site.reader.ask("open_with", cluster=site.cluster, **chosen)
     return [job for job in jobs if job["start_time"] is not None], [job for job in jobs if job["start_time"] is None]
-
-
-def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Return whether another waiting job starts before this job. Jobs held by a limit or by their owner do not
-    count.
-    """
-    return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
 def _limit(site: Site, row: Row) -> Release:
@@ -231,8 +360,8 @@ def _limit(site: Site, row: Row) -> Release:
         return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
     counted, times = next((column for part, column in _COLUMNS.items() if part in name.lower()), ""), []
     for at_most in (False, True):
-        held = [(_end(job, now, at_most), _amount(job, counted)) for job in holders]
-        lengths = [(_length(job, at_most), _amount(job, counted)) for job in ahead]
+        held = [(end_of(job, now, at_most), _amount(job, counted)) for job in holders]
+        lengths = [(length_of(job, at_most), _amount(job, counted)) for job in ahead]
         times.append(own_queue(held, lengths, _amount(row, counted), now))
     whole = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
     basis = OfOthers(whole, f"jobs {whose} come first under this limit")
@@ -287,34 +416,36 @@ def _held(job: Mapping[str, Any], node_procs: float) -> float:
     return max(_amount(job, "req_procs"), alone * _amount(job, "req_nodes") * node_procs)
 
 
-def _length(job: Mapping[str, Any], at_most: bool) -> float:
-    """Return the predicted run time of a job, or its time limit if `at_most` is set (s)."""
+def length_of(job: Job, at_most: bool = False) -> float:
+    """Return the predicted run time of a job, or its time limit if `at_most` is set (s); infinity if it is unknown."""
     longest = time_limit(job)
     return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
 
 
-def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
-    """Return when a running job ends: as predicted, or at its limit if `at_most` is set. A job that has run longer than
-    predicted is assumed to end halfway between now and its limit.
+def end_of(job: Job, now: float, at_most: bool = True) -> float:
+    """Return when a running job ends: at its limit or, unless `at_most` is set, as predicted. A job that has run longer
+    than predicted is assumed to end halfway between now and its limit.
     """
     begun = float(job["start_time"])
-    latest, likely = max(begun + _length(job, True), now), begun + _length(job, False)
+    latest, likely = max(begun + time_limit(job), now), math.nan if at_most else begun + length_of(job)
     if at_most or likely > now:
         return latest if at_most else likely
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
+def start_settings(settings: Settings, now: float) -> dict[str, Any]:
+    """Return the settings that an answer about start times shows."""
+    store = {"store": settings.shown("store"), "scheduler": settings["scheduler"]}
+    return {**store, "now_s": now, "track_record_days": 30}
+
+
 def start_answer(
-    row: Row,
-    now: float,
-    held: Release | None = None,
-    latest: float = math.inf,
-    reservations: Sequence[Mapping[str, Any]] = (),
+    row: Row, now: float, held: Release | None = None, latest: float = math.inf, reservations: Sequence[Row] = ()
 ) -> dict[str, Any]:
     """Return the fields of an answer about one waiting job: its start by the newest prediction, given the wait so far.
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
-    waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
+    waits for the machine it is the prediction, at most `latest` (see `latest_start`). A job held by a
     reservation or a limit starts when this hold ends (`held`). If a job is held by its owner, a begin time or another
     job, the wait counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that
     only an administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that
@@ -340,7 +471,9 @@ def start_answer(
         basis = held.basis
     elif kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
-        basis = _cut(basis)
+        # the text for private sites also has the note
+        hides = isinstance(basis, OfOthers)
+        basis = OfOthers(with_cut(basis.whole), with_cut(basis.instead)) if hides else with_cut(str(basis))
     waits = {"by_10": by_10, "likely": point, "by_90": by_90}
     is_ahead = kind is Rule.RESERVATION and not row.get("reservation")
     shorter = fits_before(reservations, time_limit(row), now) if is_ahead else ""
@@ -368,13 +501,6 @@ def start_answer(
         "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
         **moved(row.get("renewed_why") if kind is Rule.MACHINE else None),
     }
-
-
-def _cut(basis: Any) -> Any:
-    """Return the basis of an answer, with the note that the start was limited, also in the text for private sites."""
-    if not isinstance(basis, OfOthers):
-        return with_cut(str(basis))
-    return OfOthers(with_cut(basis.whole), basis.instead and with_cut(basis.instead))
 
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:

@@ -37,6 +37,7 @@ predictions.
 RecordKey = tuple[str | None, int]
 """A partition (None: all), and the least number of users that its figures must cover (1: any)."""
 TrackRecord = Mapping[str, Any]
+Records = Mapping[RecordKey, TrackRecord]
 
 
 def answering_method(memory: dict[str, Any]) -> str:
@@ -97,7 +98,7 @@ def track_record(
     partition: str | None,
     method: str,
     since: float,
-    least_users: int = 1,
+    least: int = 1,
     now: float = math.inf,
 ) -> dict[str, Any]:
     """Return the 90 % coverage, median absolute error and counts of a partition's wait predictions since an instant.
@@ -106,24 +107,24 @@ def track_record(
     coverage falls as soon as a queue grows. `judged` counts predictions with a bound whose jobs started or are overdue.
     `came_true` is the share of jobs that started between their 10 % and 90 % times, over the latest `like_this`
     predictions (at most 200). `long` has all these figures for predicted waits of 10 min or more, if there are at least
-    20 such predictions. The result is empty without predictions. With `least_users` above 1, only days with enough
+    20 such predictions. The result is empty without predictions. With `least` above 1, only days with enough
     users and started jobs count, at least 20 jobs are required, and figures are rounded (see `disclosure`).
     """
-    hidden = least_users > 1
+    hidden = least > 1
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     most = ALL if hidden else LIKE_THIS  # with figures over a part of a day, subtraction would reveal the other part
     whole, long = _Tally(most), _Tally(most)
-    for row in of_complete_days(started, "known_at", least_users, now):
+    for row in of_complete_days(started, "known_at", least, now):
         for tally in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
             tally.add(row)
     late = [] if hidden or now == math.inf else overdue(reader, cluster, partition, method, since, now)
-    if (hidden and not whole.is_of(least_users)) or not (whole.errors or late):
+    if (hidden and not whole.is_of(least)) or not (whole.errors or late):
         return {}
     late_long = [row for row in late if row["point_s"] >= SHORT_S]
-    is_known = len(long.losses) + len(late_long) >= LEAST_RECORD and (not hidden or long.is_of(least_users))
-    return rounded({**whole.figures(late), "long": long.figures(late_long) if is_known else {}}, least_users)
+    is_known = len(long.losses) + len(late_long) >= LEAST_RECORD and (not hidden or long.is_of(least))
+    return rounded({**whole.figures(late), "long": long.figures(late_long) if is_known else {}}, least)
 
 
 def overdue(reader: Reader, cluster: str, partition: str | None, method: str, since: float, now: float) -> list[Row]:
@@ -157,9 +158,9 @@ class _Tally:
         self.losses.append(_pinball(row))
         self.held.append((row["as_of"], hit))
 
-    def is_of(self, least_users: int) -> bool:
+    def is_of(self, least: int) -> bool:
         """Return whether the totals cover enough predictions, from enough users."""
-        return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
+        return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
         """Return the figures of the track record, including predictions of overdue jobs."""
@@ -180,7 +181,7 @@ class _Tally:
         }
 
 
-def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
+def record_of(site: Site, partition: str | None, known: Records | None = None) -> TrackRecord:
     """Return the 30-day track record of the method that answers users on this site, from `known` if it is given."""
     if known is not None:
         return known.get((partition, site.least), {})

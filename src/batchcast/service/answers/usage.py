@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from ...predict.recommend import recommend_limit, spent
 from ...store.packed import Packed
 from ...units import format_duration, span
-from .advice import LEAST_JOBS, RISK, Rules, as_request, is_copied_in, need_of, of_partition, request_for
-from .answer import Sentence
+from .advice import ADVISED, LEAST_JOBS, RISK, Rules, as_request, is_copied_in, need_of, request_for
+from .answer import Sentence, of_partition
 from .disclosure import DAY_S, may_show, rounded
 from .track_record import median
 
@@ -31,7 +31,6 @@ CUT_OFF = (
 SPARED = "requests %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 ALL_SPARED = "requests %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
 HELD = "requests %(asked)s processors and gets %(held)s: without %(flag)s (or with %(more)s) they would be used"
-ADVISED = "requests %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
 ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD, ADVISED)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
@@ -85,10 +84,8 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
     time is unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they
     requested.
     """
-    advised = [
-        {"user": whose or "-", "job_name": name or "-", **one}
-        for (whose, name), _, one in each_advice(rows, floor, step)
-    ]
+    found = each_advice(rows, floor, step)
+    advised = [{"user": whose or "-", "job_name": name or "-", **one} for (whose, name), _, one in found]
     return sorted(advised, key=lambda a: -a["wasted_processor_hours"])
 
 

@@ -19,7 +19,6 @@ from ...formats.sighting import Site, Snapshot, gathers_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
-from ...service import settings
 from ...slurm.transport import wrong_cluster
 from ...store import clock_jobs, history
 from ...store.database import Store
@@ -27,15 +26,14 @@ from ...store.place import clock_path, close_to_others, open_to_others
 from ...store.reader import Reader, Row
 from ..answers import track_record
 from ..answers.advice import rules_of
+from ..answers.answer import nodes_away, used
 from ..answers.fair_share import passes_of
-from ..answers.model_store import fit_trouble, make_predictors, used
+from ..answers.model_store import fit_trouble, make_predictors
 from ..batch_system import BatchSystem
-from ..collector import moves
-from ..settings import Settings, is_private, own_name
-from .clock import SHARE, Step, StoredClock, compare_with_slurm
+from ..settings import Settings, is_private, keep_since, own_name
+from .clock import SHARE, Step, StoredClock, compare_with_slurm, note_nodes
 from .inputs import InputReader, roots_of
-from .latest_starts import latest_starts
-from .machine import MachineWatch
+from .machine import MachineWatch, latest_starts
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
@@ -139,10 +137,14 @@ class Collector:
             done.problems.append(error.message)
         return done
 
+    def _in_store(self, step: Callable[..., Any], *given: Any, **values: Any) -> Any:
+        """Call a function of the store for this cluster, in a transaction, and return its result."""
+        with self.store.begin() as connection:
+            return step(connection, self.cluster, *given, **values)
+
     def _write(self, **values: Any) -> None:
         """Store values of the cluster in a transaction."""
-        with self.store.begin() as connection:
-            clock_jobs.write_meta(connection, self.cluster, **values)
+        self._in_store(clock_jobs.write_meta, **values)
 
     # -- read the queue -----------------------------------------------------------------------------------------
 
@@ -174,7 +176,8 @@ class Collector:
         done.seen = seen  # count the jobs only after they were stored
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._read_inputs()
-        self._learn_reservations(snapshot)
+        if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
+            self._write(reservations=self.scheduler.reservations())
         self._learn_nodes(snapshot)
         self._learn_machine(snapshot)
 
@@ -185,17 +188,15 @@ class Collector:
         readable again, because it has all users' jobs from the time when jobs were hidden.
         """
         is_new, self.store.is_new = self.store.is_new, False
-        shown = self.store.shown
+        opened = f"{self.store.shown} was open to others and is closed (mode 600)"
         try:
             if is_private(self.settings, {"site": {"private": private}}):
                 if close_to_others(self.store.url):
-                    done.notices.append(
-                        f"jobs are hidden from now on: {shown} was open to others and is closed (mode 600)"
-                    )
+                    done.notices.append(f"jobs are hidden from now on: {opened}")
             elif is_new:
                 open_to_others(self.store.url)
         except OSError as error:
-            what = f"{shown} is open to others and cannot be closed: {error.strerror}"
+            what = f"{self.store.shown} is open to others and cannot be closed: {error.strerror}"
             done.problems.append(f"jobs are hidden, and {what}")
 
     def _why_blind(self, private: bool, snapshot: Snapshot) -> str:
@@ -229,9 +230,7 @@ class Collector:
         """Store the features of new jobs' input files before the clock processes the submissions."""
         if self._inputs is None:
             return
-        with self.store.begin() as connection:
-            new = history.without_inputs(connection, self.cluster)
-        if new:
+        if new := self._in_store(history.without_inputs):
             features = self._inputs.read(new)
             with self.store.begin() as connection:
                 history.keep_inputs(connection, features)
@@ -258,17 +257,11 @@ class Collector:
         if self._latest_at <= now < self._latest_next:
             return
         began = time.process_time()
-        with self.store.begin() as connection:
-            away = moves.nodes_away(connection, self.cluster)
-            latest = latest_starts(jobs, self.site._asdict(), machine, away, now)
-            clock_jobs.write_meta(connection, self.cluster, latest=latest.stored(now))
+        away = nodes_away(self._in_store(clock_jobs.read_meta))
+        latest = latest_starts(jobs, self.site._asdict(), machine, away, now)
+        self._write(latest=latest.stored(now))
         self._clock.latest = latest.jobs
         self._latest_at, self._latest_next = now, now + (time.process_time() - began) / SHARE
-
-    def _learn_reservations(self, snapshot: Snapshot) -> None:
-        """Read begin and end of all reservations if a job waits for a reservation."""
-        if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
-            self._write(reservations=self.scheduler.reservations())
 
     def _learn_nodes(self, snapshot: Snapshot) -> None:
         """Read which nodes are down or drained, if a job waits, as often as accounting is queried."""
@@ -277,8 +270,7 @@ class Collector:
             return
         away = self.scheduler.nodes_away() if snapshot.away is None else snapshot.away
         self._nodes_at = now
-        with self.store.begin() as connection:
-            moves.note_nodes(connection, self.cluster, away, now)
+        self._in_store(note_nodes, away, now)
 
     def _clock_was_set(self, now: float) -> bool:
         """Return whether the wall clock of this machine was set since the last cycle, judged by its monotonic clock."""
@@ -296,9 +288,7 @@ class Collector:
             raise wrong_cluster(self.site.cluster, answered_by)
         if private != self.site.private:
             self.site = self.site._replace(private=private)
-            with self.store.begin() as connection:
-                memory = clock_jobs.read_meta(connection, self.cluster)
-                clock_jobs.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
+            self._write(site={**self._in_store(clock_jobs.read_meta)["site"], "private": private})
 
     def _learn_site(self, now: float) -> None:
         """Read facts about the site. After a restart the stored facts apply until the batch system answers."""
@@ -320,19 +310,16 @@ class Collector:
                 self.cluster, lambda: make_predictors(*specs, self._machine.machine), memory_s, place, rules
             )
         self._site_at = now
-        with self.store.begin() as connection:
-            memory = clock_jobs.read_meta(connection, self.cluster)
-            total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
-            clock_jobs.write_meta(
-                connection,
-                self.cluster,
-                site={**self.site._asdict(), "total_procs": total},
-                total_procs=memory.get("total_procs", total),  # the size of the clock's machine is never changed
-                runtime_methods=split_specs(runtime),
-                wait_methods=split_specs(wait, "wait"),
-                memory_methods=split_specs(memory_by),
-                limit_methods=split_specs(limits),
-            )
+        total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
+        self._write(
+            site={**self.site._asdict(), "total_procs": total},
+            # the size of the clock's machine is never changed
+            total_procs=self._in_store(clock_jobs.read_meta).get("total_procs", total),
+            runtime_methods=split_specs(runtime),
+            wait_methods=split_specs(wait, "wait"),
+            memory_methods=split_specs(memory_by),
+            limit_methods=split_specs(limits),
+        )
 
     def _plan(self, done: Cycle) -> None:
         """Restore and set planned limits. Planning is off by default, and is the only part of the collector that
@@ -350,14 +337,12 @@ class Collector:
         query reports.
         """
         if not self.site.accounting:
-            with self.store.begin() as connection:
-                self._give_up(connection, done.at)
+            self._in_store(self._give_up, done.at)
             return
         end = done.at + self.settings["interval_s"] / 2
         while True:
             now = self.scheduler.now()
-            with self.store.begin() as connection:
-                window = self._next_window(connection, now)
+            window = self._in_store(self._next_window, now)
             if window is None or (done.windows and now >= end):
                 return
             answer = self.scheduler.history(*window)
@@ -380,22 +365,19 @@ class Collector:
         if missing:
             since = min(v for _, v in missing) - self.settings["overlap_s"]
             answer = self.scheduler.ended([job_id for job_id, _ in missing[:MOST_BY_ID]], since)
-            with self.store.begin() as connection:
-                ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
-            done.ended += ended
-        with self.store.begin() as connection:
-            self._give_up(connection, now)
+            done.ended += self._in_store(history.take_in, answer.jobs, answer.asked_at)
+        self._in_store(self._give_up, now)
 
-    def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
+    def _next_window(self, connection: Any, cluster: str, now: float) -> tuple[float, float] | None:
         """Return the next time span to read from accounting; None if accounting has been read and no query is due."""
-        memory = clock_jobs.read_meta(connection, self.cluster)
+        memory = clock_jobs.read_meta(connection, cluster)
         reached = memory.get("history_until")
         overlap, length = self.settings["overlap_s"], self.settings["window_s"]
         if reached is None:
             since = now - self.settings["history_days"] * 86400
-            clock_jobs.write_meta(connection, self.cluster, history_from=since)
+            clock_jobs.write_meta(connection, cluster, history_from=since)
             return since, min(since + length, now)
-        vanished = [v for *_, v in history.open_keys(connection, self.cluster, history.VANISHED)]
+        vanished = [v for *_, v in history.open_keys(connection, cluster, history.VANISHED)]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
         # if this machine's clock was ahead for a while, `reached` lies in the future, which was not read
         reached = min(reached, now)
@@ -404,17 +386,17 @@ class Collector:
         since = min([reached, *vanished]) - overlap
         return since, min(max(since + length, reached + length / 2), now)
 
-    def _give_up(self, connection: Any, now: float) -> None:
+    def _give_up(self, connection: Any, cluster: str, now: float) -> None:
         """Give up on jobs whose end is still unknown after accounting has answered up to now, or without accounting."""
         patience = self.settings["patience_s"]
         arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown if "_" in job_id}
         cancelled = []
-        for row, job_id, submit, v in history.vanished_tasks(connection, self.cluster):
+        for row, job_id, submit, v in history.vanished_tasks(connection, cluster):
             grace = min(TASK_GRACE_S, patience) if (job_id.partition("_")[0], submit) in arrays else patience
             if v < now - grace and (job_id, submit) not in self._shown:
                 cancelled.append(row)
         history.give_up(connection, cancelled, "cancelled")
-        vanished = history.open_keys(connection, self.cluster, history.VANISHED)
+        vanished = history.open_keys(connection, cluster, history.VANISHED)
         lost = [row for row, *key, v in vanished if v < now - patience and tuple(key) not in self._shown]
         history.give_up(connection, lost)
 
@@ -460,11 +442,10 @@ class Collector:
         """Delete some of the jobs older than `retention_days` per cycle, until no such job is left; then check again at
         intervals.
         """
-        before = settings.keep_since(self.settings, done.at)
+        before = keep_since(self.settings, done.at)
         if before is None or not self._is_due(done.at, self._kept_at):
             return
-        with self.store.begin() as connection:
-            done.gone = history.remove_some(connection, self.cluster, before)
+        done.gone = self._in_store(history.remove_some, before)
         self._kept_at = done.at if done.gone == 0 else -math.inf
 
     def _surely_complete(self, connection: Any) -> float | None:

@@ -19,7 +19,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import InputError, UsageError
@@ -103,29 +104,27 @@ class InputReader:
             if (root := root_of(work_dir, self.roots)) is not None:
                 rows.setdefault(Place(user, work_dir, root, submit_time), []).append(row)
         answers: dict[Place, Features] = {place: {STATUS: NOT_IN_TIME} for place in rows}
-        end = time.monotonic() + MOST_S
-        groups: dict[str, list[Place]] = {}
-        for place in list(rows)[:MOST_JOBS]:
-            groups.setdefault(place.user if os.geteuid() == 0 else "", []).append(place)
-        for group in groups.values():
+        end, places = time.monotonic() + MOST_S, list(rows)[:MOST_JOBS]
+        owners: Iterable[str | None] = dict.fromkeys(one.user for one in places) if os.geteuid() == 0 else (None,)
+        for owner in owners:
             # a process that is blocked in a file system cannot be ended, so no second process is started
             if not self._left:
-                self._read_group(group, answers, end)
+                self._read_group([place for place in places if owner in (None, place.user)], answers, end)
         return {row: answers[place] for place, of_place in rows.items() for row in of_place}
 
     def _read_group(self, places: list[Place], answers: dict[Place, Features], end: float) -> None:
         """Read directories that one process may read. If a directory takes too long, a new process reads the remaining
         directories.
         """
-        accounts = {user: _account(user) for user in {place.user for place in places}}
-        answers |= {place: {STATUS: UNKNOWN_USER} for place in places if accounts[place.user] is None}
-        waiting = [(place, account) for place in places if (account := accounts[place.user]) is not None]
-        while waiting and time.monotonic() < end:
-            now = time.monotonic()
+        accounts: dict[str, pwd.struct_passwd] = {}
+        for user in {place.user for place in places}:
+            with suppress(KeyError):  # there is no such user on this host
+                accounts[user] = pwd.getpwnam(user)
+        answers |= {place: {STATUS: UNKNOWN_USER} for place in places if place.user not in accounts}
+        waiting = [(place, accounts[place.user]) for place in places if place.user in accounts]
+        while waiting and (now := time.monotonic()) < end:
             waiting = [one for one in waiting if self._slow.get(one[0].user, now) <= now]
-            if not waiting:
-                return
-            done = self._ask(waiting, answers, end)
+            done = self._ask(waiting, answers, end) if waiting else 0
             if done < len(waiting):
                 late, _ = waiting[done]
                 answers[late] = {STATUS: TOO_SLOW}
@@ -162,14 +161,6 @@ class InputReader:
                 child.wait(1.0)
             except subprocess.TimeoutExpired:
                 self._left.append(child)
-
-
-def _account(user: str) -> pwd.struct_passwd | None:
-    """Return the account of a user on this host; None if there is no such user."""
-    try:
-        return pwd.getpwnam(user)
-    except KeyError:
-        return None
 
 
 def _answer(line: bytes) -> Features:

@@ -27,7 +27,7 @@ from ..answers import questions
 from ..answers.advice import rules_of
 from ..answers.answer import INPUTS, Answer, parse_when
 from ..answers.disclosure import Viewer, Whose, open_site
-from ..answers.hints import Hints, Like, QueueSnapshot
+from ..answers.questions import Hints, Like, QueueSnapshot
 from ..answers.track_record import JOB_ID, RecordKey, TrackRecord
 from ..settings import Settings
 

@@ -22,7 +22,7 @@ from ...store.reader import Reader
 from ..answers import track_record
 from ..answers.advice import rules_of
 from ..answers.disclosure import choose_cluster
-from ..answers.hints import Hints, QueueSnapshot
+from ..answers.questions import Hints, QueueSnapshot
 from ..answers.track_record import RecordKey, TrackRecord
 from ..child_process import in_child
 from ..log import Log

@@ -138,14 +138,14 @@ def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Rea
 def _outcomes(site: Site) -> Iterator[Reading]:
     """Yield gauges about the outcomes of predictions. If jobs are private, each gauge covers several users."""
     yield from _waits(site)
-    span: dict[str, Any] = {"since": site.now - WITHIN_S, "until": math.inf, "least_users": site.least, "now": site.now}
+    since = site.now - WITHIN_S
     for partition in (None, *site.partitions):
         here = {"cluster": site.cluster, "partition": partition or "all"}
-        for one in accuracy(site.reader, site.cluster, partition=partition, **span):
+        for one in accuracy(site, since, math.inf, partition):
             if one["moment"] == "submit":
                 yield from _forecasts(one, here, "s", LEVELS)
         for of in (LIMIT, MEMORY):
-            for one in advice_record(site, of, span["since"], math.inf, partition):
+            for one in advice_record(site, of, since, math.inf, partition):
                 yield from _forecasts(one, here, "kib", ADVICE_LEVELS)
                 yield from _advice(one, here)
 

@@ -24,12 +24,11 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request
 from ..answers.answer import Sentence, age_of, staleness
-from ..answers.disclosure import Site, Viewer, Whose, basis_of, open_site, spread_of
+from ..answers.disclosure import Site, Viewer, Whose, open_site
 from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
-from ..answers.latest import time_limit
 from ..answers.questions import NOT_YET, answer_of_waiting
 from ..answers.script import placements, script_advice
-from ..answers.start import release
+from ..answers.start import basis_of, release, spread_of, time_limit
 from ..answers.track_record import RecordKey, TrackRecord
 from ..answers.usage import advise_requests, summary
 from ..settings import Settings

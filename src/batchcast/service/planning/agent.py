@@ -27,31 +27,20 @@ from typing import Any
 
 from ...errors import BatchcastError, UsageError
 from ...formats.slurm.plannable import Plannable
+from ...planning import update as updates
 from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, token_text, verdict
 from ...planning.record import GIVEN_BACK, CycleOutcome, Entry, How, Owner, Quiet, State, Terms, opted_in, owner_of
 from ...planning.record import start_list as list_text
-from ...planning.update import (
-    TOGETHER,
-    Field,
-    Start,
-    Update,
-    at_once,
-    chunks,
-    comments,
-    is_done,
-    is_same,
-    stale,
-    targets,
-)
+from ...planning.update import TOGETHER, Field, Start, Update
 from ...slurm import limits
 from ...slurm.client import Slurm
+from ...slurm.limits import Look
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.reader import Reader
 from ...trace.whole_file import whole_file
-from ..answers.latest import latest_start
-from ..answers.start import start_answer
+from ..answers.start import latest_start, start_answer
 from ..answers.track_record import answering_method
 from ..settings import Settings, own_name
 from . import terms as planning_terms
@@ -61,6 +50,8 @@ from .terms import LIMITS, ORDERS, Stored, Submissions, read_stored
 HOUR = 3600.0
 STORE_PAUSE_S = 600.0
 """After a failed write to the store, no planned limits are applied for this many seconds."""
+Record = dict[str, Entry]
+"""The planned limits by job id."""
 Change = tuple[Entry, float, float, str]
 Changes = Sequence[Change]
 NO_VALUES: Mapping[str, Any] = {}
@@ -119,10 +110,8 @@ class Comments:
         by_comment: dict[str, dict[str, None]] = defaultdict(dict)
         for job, comment in left:
             by_comment[comment][job.raw_id if job.waits and job.raw_id == job.base else job.job_id] = None
-        some = ((",".join(list(ids)[:TOGETHER]), comment) for comment, ids in by_comment.items())
-        said = (
-            limits.update(self.transport, ids, (f"admincomment={text}",)) for ids, text in islice(some, MOST_CLEARED)
-        )
+        some = ((",".join(list(ids)[:TOGETHER]), text) for text, ids in islice(by_comment.items(), MOST_CLEARED))
+        said = [limits.update(self.transport, ids, (f"admincomment={text}",)) for ids, text in some]
         return [f"clearing a comment: {complaint}" for complaint in said if complaint]
 
     def advise(self, cluster: str, values: Mapping[str, Any]) -> tuple[int, list[str]]:
@@ -141,7 +130,7 @@ class Comments:
             self._remember(cluster, field)
         look = limits.look(self.transport)
         terms = opted_in(self.settings, look.asked_at, stop)
-        wanted = comments(look.jobs, {} if stop else self._starts(cluster, look.asked_at), terms, field)
+        wanted = updates.comments(look.jobs, {} if stop else self._starts(cluster, look.asked_at), terms, field)
         done, problems = self._write(wanted[: 10 * MOST_WRITTEN if stop else MOST_WRITTEN], field)
         left = limits.look(self.transport) if done else look
         if stop and not any(token_text(str(getattr(job, field))) for job in left.jobs if not job.finished):
@@ -168,7 +157,7 @@ class Comments:
         if not wanted:
             return 0, []
         again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}
-        same = [(job, text) for job, text in wanted if _is_unchanged(again.get(job.job_id), job, field)]
+        same = [(job, text) for job, text in wanted if _seen(again.get(job.job_id), field) == _seen(job, field)]
         texts = {job.job_id if "_" not in job.job_id or not job.waits else job.raw_id: text for job, text in same}
         word = field.replace("_", "")
         said = {name: limits.update(self.transport, name, (f"{word}={text}",)) for name, text in texts.items()}
@@ -235,12 +224,12 @@ class Planner:
             if not (stop or stored.off):
                 if self.settings["plan"] in ORDERS:
                     self.orderer.learn(connection, cluster, stored.forecasts)
-                is_due = not 0 <= now - self._judged_at < self.settings["history_every_s"]
-                if is_due and planning_terms.uses_predictions(self.settings):
+                # if planning uses predictions, the watchdog judges their coverage
+                uses = self.settings["plan"] != "order" or self.settings["plan_order_by"] != "limits"
+                if uses and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
                     self._judged_at = now
-                    stored = stored._replace(
-                        misfit=planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)
-                    )
+                    misfit = planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)
+                    stored = stored._replace(misfit=misfit)
         if self.store.failures != self._failures:
             self._failures = self.store.failures
             self.alarm = "the store could not be written", max(self.alarm[1], now + STORE_PAUSE_S)
@@ -280,9 +269,11 @@ class Planner:
             self._owed += changes
             done.problems.append(f"the record of planning: {error.message}")
         self._send("restoring", restores, terms, done)
-        plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
+        # a change that had no effect is tried again after an hour
+        tried = {key for key, at in self._refused.items() if terms.now - at <= HOUR}
+        plans = [a for a in actions if a.what == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
         record |= {a.job.job_id: a.entry for a in actions if a.what != "plan"}
-        sent = self._plan(cluster, plans, record, terms, done)
+        sent = self._plan(cluster, updates.at_once(plans, terms), record, terms, done)
         record |= {a.job.job_id: a.entry for a in sent}
         notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, done)
         unseen = set() if look.broken else record.keys() - {job.job_id for job in look.jobs}
@@ -316,7 +307,7 @@ class Planner:
 
     # -- seeing -------------------------------------------------------------------------------------------------
 
-    def _look(self, stop: str) -> tuple[limits.Look, Terms]:
+    def _look(self, stop: str) -> tuple[Look, Terms]:
         """Read the partitions and then the jobs. If OverTimeLimit is lowered in between, the next cycle sees it."""
         ground = limits.ground(self.transport, self.transport.now())
         enforces = bool(ground.enforced & {"limits", "safe"})
@@ -345,7 +336,7 @@ class Planner:
         done.problems.append(f"planning stops for an hour: {why}")
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
-    def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
+    def _decide(self, look: Look, record: Record, terms: Terms, stored: Stored) -> list[Action]:
         """Return the changes to make. If submit options had to be looked up first, decide again with these options."""
         forecast = planning_terms.forecasts_by(stored.forecasts, self.settings)
         wanted: list[Plannable] = []
@@ -362,7 +353,7 @@ class Planner:
         self.submissions.keep(look.jobs)
         return actions
 
-    def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
+    def _notice(self, look: Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
         """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
         others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
         before = stored.values.get(planned.OTHERS) or []
@@ -376,19 +367,19 @@ class Planner:
 
     def _send(self, what: str, actions: Sequence[Action], terms: Terms, done: CycleOutcome) -> None:
         """Send the changes to slurmctld, and report its error messages."""
-        for update, target, _ in targets(actions, terms):
+        for update, target, _ in updates.targets(actions, terms):
             if complaint := self.comments.send(target, update):
                 done.problems.append(f"{what} {target}: {complaint}")
 
     def _plan(
-        self, cluster: str, actions: Sequence[Action], record: Mapping[str, Entry], terms: Terms, done: CycleOutcome
+        self, cluster: str, actions: Sequence[Action], record: Record, terms: Terms, done: CycleOutcome
     ) -> list[Action]:
         """Set planned limits in batches. Each job is read again and recorded just before its limit is changed."""
         sent: list[Action] = []
-        for some in chunks(actions):
+        for some in updates.chunks(actions):
             raw_ids = list(dict.fromkeys(a.job.raw_id for a in some))
             again = {j.job_id: j for j in limits.look(self.transport, raw_ids).jobs}
-            same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
+            same = [a for a in some if updates.is_same(again.get(a.job.job_id), a.job)]
             try:
                 changes = [_change(a, a.entry.user_limit, a.entry.planned) for a in same]
                 if not self._write_before(cluster, changes, unless_off=True):
@@ -402,13 +393,7 @@ class Planner:
         return sent
 
     def _read_back(
-        self,
-        sent: Sequence[Action],
-        fresh: set[str],
-        look: limits.Look,
-        record: dict[str, Entry],
-        terms: Terms,
-        done: CycleOutcome,
+        self, sent: Sequence[Action], fresh: set[str], look: Look, record: Record, terms: Terms, done: CycleOutcome
     ) -> tuple[list[Change], list[Change]]:
         """Read the changed jobs again; return the changes that took effect and the changes that did not, and count jobs
         with planned limits.
@@ -418,7 +403,7 @@ class Planner:
         refused: list[Change] = []
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
-            if job is not None and is_done(job, action):
+            if job is not None and updates.is_done(job, action):
                 entry = action.entry._replace(state=action.done, at=self.transport.now())
                 notes.append((entry, *change[1:3], "read back"))
                 done.planned += int(action.what == "plan")
@@ -431,18 +416,14 @@ class Planner:
                     refused.append((*change[:3], "it was not carried out"))
         record |= {entry.job_id: entry for entry, *_ in notes}
         if terms.comments:
-            done.problems += self.comments.clear(stale(jobs.values(), record, terms))
+            done.problems += self.comments.clear(updates.stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
         done.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
         return notes, refused
 
-    def _may_try(self, action: Action, now: float) -> bool:
-        """Return whether a change of a limit may be tried. A change that had no effect is tried again after an hour."""
-        return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
-
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _list(self, record: Mapping[str, Entry], done: CycleOutcome) -> None:
+    def _list(self, record: Record, done: CycleOutcome) -> None:
         """Write the list of the jobs that have a planned limit or are about to get one, if the list has changed and the
         setting `plan_list` names its file. The script `batchcast-start` reads the list when a job starts.
 
@@ -517,11 +498,11 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
     return Planner(scheduler.transport, store, settings)
 
 
-def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Terms) -> bool:
+def _is_all_given_back(record: Record, look: Look, terms: Terms) -> bool:
     """Return whether no job needs a further cycle: limits are restored, and no --time-min and no token is left."""
     left = any(job.time_min for job in look.jobs if (e := record.get(job.job_id)) and e.how is How.TIME_MIN)
     states = {entry.state for entry in record.values()}
-    return states <= GIVEN_BACK and not left and not (terms.comments and stale(look.jobs, record, terms))
+    return states <= GIVEN_BACK and not left and not (terms.comments and updates.stale(look.jobs, record, terms))
 
 
 def _change(action: Action, before: float, after: float) -> Change:
@@ -529,6 +510,6 @@ def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
 
 
-def _is_unchanged(now: Plannable | None, then: Plannable, field: Field) -> bool:
-    """Return whether a job still waits or runs as before, and has the same comment."""
-    return now is not None and now.waits == then.waits and getattr(now, field) == getattr(then, field)
+def _seen(job: Plannable | None, field: Field) -> tuple[bool, str | None] | None:
+    """Return whether a job waits, and its comment; None without a job."""
+    return None if job is None else (job.waits, getattr(job, field))

@@ -50,8 +50,12 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
     alarm = memory.get("plan_alarm")
     if not alarm or alarm["until"] <= now:
         return ""
-    until = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(alarm["until"]))
-    return f"planning is stopped by the watchdog until {until}: {alarm['why']}"
+    return f"planning is stopped by the watchdog until {_clock(alarm['until'])}: {alarm['why']}"
+
+
+def _clock(at: float) -> str:
+    """Return an instant (epoch seconds) as local date and time."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
@@ -66,9 +70,9 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     except BatchcastError:
         return  # the store was created before planning existed
     memory = reader.memory(cluster)
-    if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
-        return
     switched = memory.get("plan_off")
+    if settings["plan"] == "off" and not rows and not switched:
+        return
     words = f"switched off by {switched['by']}" if switched else plan_words(settings)
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs have a planned limit")
     if placed := ordered(memory):
@@ -79,9 +83,16 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
         yield judged("watchdog", not stopped, stopped or bounds(settings), do, "failed")
     if settings["plan"] in LIMITS:
         yield from _hands(reader, cluster, memory, now)
-        yield _short(settings)
+        shortest, look = settings["plan_shortest_s"], settings["interval_s"]
+        fact = f"jobs with a median prediction below {shortest:g} s are not planned; "
+        fact += f"the collector's cycle is {look:g} s"
+        do = f"plan_shortest_s = {look:g}: a job that ends before a cycle keeps its planned limit in accounting"
+        yield judged("short jobs", shortest >= look, fact, do)
     for row in rows:
-        yield standing_finding(row, settings, now)
+        late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
+        fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {_clock(row['at'])}"
+        do = "batchcast plan --off restores every limit; check that the collector runs and may change limits"
+        yield judged(f"job {row['job_id']}", not late, fact, do)
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
@@ -97,14 +108,6 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
     yield judged("limits changed by others", theirs <= max(5, ours / 10), fact, SECOND)
 
 
-def _short(settings: Settings) -> dict[str, Any]:
-    """Report whether planning includes jobs so short that they may end before the next cycle."""
-    shortest, look = settings["plan_shortest_s"], settings["interval_s"]
-    fact = f"jobs with a median prediction below {shortest:g} s are not planned; the collector's cycle is {look:g} s"
-    do = f"plan_shortest_s = {look:g}: a job that ends before a cycle keeps its planned limit in accounting"
-    return judged("short jobs", shortest >= look, fact, do)
-
-
 def bounds(settings: Settings) -> str:
     """Return a sentence with the bounds at which the watchdog stops planning."""
     return (
@@ -113,15 +116,6 @@ def bounds(settings: Settings) -> str:
         f"last {JUDGED} jobs within the planned quantile is below {settings['plan_length_quantile']:.0%} by "
         f"three standard errors (with at least {FEWEST} jobs)"
     )
-
-
-def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
-    """Return the finding on one planned job: a warning if restoring its limit has failed for several cycles."""
-    late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
-    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
-    fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
-    do = "batchcast plan --off restores every limit; check that the collector runs and may change limits"
-    return judged(f"job {row['job_id']}", not late, fact, do)
 
 
 def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:

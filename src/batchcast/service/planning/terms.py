@@ -46,14 +46,10 @@ def terms_of(settings: Settings, ground: Ground, accounting: Walls, now: float, 
     walls, counted = accounting
     late = 3 * settings["interval_s"]
     return opted_in(settings, now, stop or why_site_refused(settings, ground, counted))._replace(
-        over_time=ground.over_time,
-        longest=ground.longest,
-        defaults=ground.defaults,
+        **{name: getattr(ground, name) for name in ("over_time", "longest", "defaults", "next_outage", "booted")},
         walls=walls,
-        next_outage=ground.next_outage,
         margin=late,
         least=in_minutes(max(late, 60.0)),
-        booted=ground.booted,
         grace=2 * settings["timeout_s"],
         how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
         at_start=bool(settings["plan_list"]),
@@ -102,13 +98,6 @@ def plan_words(settings: Settings) -> str:
         predicted = f"the {100 * ORDER_QUANTILE:g} % quantile of the predicted run time"
         said.append(f"order by {predicted if settings['plan_order_by'] == 'prediction' else ORDERED_BY_LIMITS}")
     return ": ".join(filter(None, (f"plan = {settings['plan']}", "; ".join(said))))
-
-
-def uses_predictions(settings: Settings) -> bool:
-    """Return whether planning uses run-time predictions. If planning uses predictions, the watchdog must judge their
-    coverage.
-    """
-    return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
 def forecasts_by(issued: Forecasts, settings: Settings) -> Callable[[Plannable], float | str]:

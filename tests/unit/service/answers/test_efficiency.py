@@ -17,8 +17,16 @@ from tests.forked import batchcast
 
 from batchcast.cli.main import cli
 from batchcast.errors import InputError
-from batchcast.service.answers.efficiency import advice, by_month, folded, totals
-from batchcast.service.answers.job_use import FIELDS, JobUse, ask_slurm, of_logs
+from batchcast.service.answers.efficiency import (
+    FIELDS,
+    JobUse,
+    advice,
+    ask_slurm,
+    by_month,
+    folded,
+    of_logs,
+    totals,
+)
 from batchcast.slurm.transport import Answer
 
 HEADER = "|".join(FIELDS)

@@ -14,8 +14,7 @@ from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.predict.recommend import BY_NAME
 from batchcast.service.answers.advice import Rules
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.hints import Hints, Like
-from batchcast.service.answers.questions import hint
+from batchcast.service.answers.questions import Hints, Like, hint
 from batchcast.service.http import api
 from batchcast.service.http.admission import Admission
 from batchcast.service.settings import load

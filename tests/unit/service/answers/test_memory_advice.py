@@ -11,11 +11,11 @@ import pytest
 
 from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting, Site, Snapshot
-from batchcast.service.answers import questions
+from batchcast.service.answers import disclosure, questions
 from batchcast.service.answers.accuracy import MEMORY, advice_record
-from batchcast.service.answers.advice import advise_memory, measured_memory, rules_of
+from batchcast.service.answers.advice import Similar, advise_memory, measured_memory, rules_of
 from batchcast.service.answers.disclosure import Viewer, open_site
-from batchcast.service.answers.hints import Hints, Like
+from batchcast.service.answers.questions import Hints, Like
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.operations.doctor import gathering, memory_findings
 from batchcast.service.settings import Settings, load
@@ -172,7 +172,9 @@ DEFAULTS = load({}, {"HOME": "/nowhere"})
 
 
 def advised(rows: list[dict[str, Any]], site: dict[str, Any] = SITE) -> dict[str, Any]:
-    return advise_memory(DEFAULTS, {"site": site}, rows, "main", "the name relax", 0.05)
+    closed: Any = None
+    opened = disclosure.Site(closed, "lab", {"site": site}, False, DEFAULTS, Viewer(None), 0.0)
+    return advise_memory(opened, Similar(rows, "the name relax", "main", 0.05))
 
 
 def test_the_smallest_request_that_keeps_the_risk_a_tenth_more_and_up_to_a_step() -> None:

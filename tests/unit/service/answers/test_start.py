@@ -12,8 +12,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.reasons import Rule, rule
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.disclosure import Site, Viewer, disclosed
-from batchcast.service.answers.latest import latest_start
-from batchcast.service.answers.start import own_queue, release, start_answer
+from batchcast.service.answers.start import latest_start, own_queue, release, start_answer
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store

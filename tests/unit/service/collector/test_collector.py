@@ -18,9 +18,9 @@ from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
-from batchcast.service.answers.disclosure import Viewer, refuse_open_store
-from batchcast.service.answers.latest import MARGIN_S
+from batchcast.service.answers.disclosure import Viewer, open_site, refuse_open_store
 from batchcast.service.answers.script import answer_options
+from batchcast.service.answers.start import MARGIN_S
 from batchcast.service.batch_system import open_scheduler
 from batchcast.service.collector.cycle import Collector, Cycle, run
 from batchcast.service.operations.doctor import store_findings
@@ -633,8 +633,8 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
     assert asked_path(settings["store"], "c").stat().st_mode & 0o777 == 0o600
     step(script, collector, *range(1510, 2000, 30))
     assert not asked_path(settings["store"], "c").exists()
-    with Reader(settings["store"]) as reader:
-        (asked,) = [r for r in accuracy(reader, "c", 0.0, 9000.0, now=9000.0) if r["moment"] == "asked"]
+    with open_site(settings, Viewer(None, sees_all=True), 9000.0) as site:
+        (asked,) = [r for r in accuracy(site, 0.0, 9000.0) if r["moment"] == "asked"]
     assert (asked["kind"], asked["forecasts"], asked["came_out"]) == ("wait", 1, 1)
     assert asked["mae_s"] == pytest.approx(abs(answer["likely_wait_s"] - 60.0))
 

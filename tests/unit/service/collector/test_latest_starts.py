@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from batchcast.machines.machine import POLICIES, Machine, NodeGroup, Partition, Reservation, homogeneous
 from batchcast.machines.request import NodeRequest
 from batchcast.schedule.slurm.simulate import simulate_slurm
-from batchcast.service.answers.latest import with_margin
-from batchcast.service.collector.latest_starts import latest_starts
+from batchcast.service.answers.start import with_margin
+from batchcast.service.collector.machine import latest_starts
 
 NODES = ("n1", "n2", "n3", "n4")
 BOTH = (Partition("main", NODES, max_time=7 * 86400.0), Partition("short", NODES[2:], max_time=3600.0))

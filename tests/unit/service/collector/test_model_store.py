@@ -132,7 +132,7 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
         place.symlink_to(tmp_path / "elsewhere")
     elif wrong == "not ours":
         monkeypatch.setattr(files.os, "geteuid", lambda: 12345)
-        monkeypatch.setattr(files, "_is_safe", lambda stat, real=files._is_safe: real(_owned(stat, 54321)))
+        monkeypatch.setattr(files, "_is_own", lambda stat, real=files._is_own: real(_owned(stat, 54321)))
     else:
         place.chmod(0o666)
     with pytest.raises(Unusable):

@@ -10,9 +10,10 @@ import pytest
 
 from batchcast.formats.sighting import NodeAway, Sighting
 from batchcast.predict.protocol import Prediction
+from batchcast.service.answers.answer import nodes_away
 from batchcast.service.answers.disclosure import Viewer, disclosed
 from batchcast.service.answers.start import start_answer
-from batchcast.service.collector.moves import nodes_away, note_nodes, remember, start_times
+from batchcast.service.collector.clock import note_nodes, remember, start_times
 from batchcast.service.page.jobs import my_jobs
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -169,5 +170,5 @@ def test_the_clock_knows_the_nodes_that_are_away_and_no_longer_those_that_came_b
     site.away(60.0, "n3", "n4")
     site.away(120.0, "n4")
     with site.store.begin() as connection:
-        assert nodes_away(connection, "c") == {"n4"}
-        assert nodes_away(connection, "another") == frozenset()
+        assert nodes_away(clock_jobs.read_meta(connection, "c")) == {"n4"}
+        assert nodes_away(clock_jobs.read_meta(connection, "another")) == frozenset()

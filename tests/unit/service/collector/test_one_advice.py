@@ -10,11 +10,10 @@ import pytest
 from batchcast.cli.users import report as report_verb
 from batchcast.formats.sighting import Sighting
 from batchcast.service.answers import questions
-from batchcast.service.answers.advice import RISK
+from batchcast.service.answers.advice import RISK, service_parameters
 from batchcast.service.answers.disclosure import Viewer, Whose
 from batchcast.service.answers.forecaster import options_of
 from batchcast.service.answers.script import answer_options
-from batchcast.service.answers.walltime import service_parameters
 from batchcast.service.http.api import ENDPOINTS, Question
 from batchcast.service.settings import load
 

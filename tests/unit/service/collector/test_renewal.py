@@ -10,7 +10,7 @@ import pytest
 from batchcast.cli.users.accuracy import _print
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration
-from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.disclosure import Site, Viewer
 from batchcast.service.answers.start import start_answer
 from batchcast.service.collector.clock import as_at_submission
 from batchcast.service.page.jobs import of_forecast
@@ -132,7 +132,8 @@ def test_what_was_renewed_after_ten_minutes_is_judged_beside_the_forecast_of_the
     for row in kept:
         assert 1700.0 <= row["as_of"] <= 1107.0 + 2 * 600.0
         assert row["point_s"] >= 600.0, "of the whole wait"
-    judged = {(r["moment"], r["predictor"]): r for r in accuracy(reader, "c", 0.0, 1e9)}
+    site = Site(reader, "c", {}, False, settings, Viewer(None), 1e9)
+    judged = {(r["moment"], r["predictor"]): r for r in accuracy(site, 0.0, 1e9)}
     assert judged["waited_10min", WAIT]["came_out"] == 8
     moments = list(dict.fromkeys(moment for moment, _ in judged))
     assert moments == ["submit", "waited_10min"], "none had waited an hour"

@@ -15,7 +15,7 @@ from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import batch_system
 from batchcast.service.answers import track_record
 from batchcast.service.answers.accuracy import accuracy, calibration, calibration_verdicts
-from batchcast.service.answers.disclosure import Viewer, open_site
+from batchcast.service.answers.disclosure import Site, Viewer, open_site
 from batchcast.service.operations import doctor
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -81,13 +81,17 @@ def run_times(path: str, jobs: int, fell_back: int) -> None:
             clock_jobs.issue(connection, [{**one, "row": row, "prediction": prediction}])
 
 
+def site_of(path: str) -> Site:
+    return Site(Reader(path), "c", {}, False, load({}, {}), Viewer(None), NOW)
+
+
 def test_a_method_that_always_falls_back_is_a_warning_with_the_reason(path: str) -> None:
     run_times(path, 30, 30)
     (found,) = [f for f in doctor.store_findings(load({"store": path}, {})) if f["check"] == "fallback"]
     assert found["state"] == "warning"
     assert "irpa fell back for 100% of 30 jobs" in found["found"]
     assert "no readable features (kpoints, volume unknown)" in found["found"]
-    (row,) = accuracy(Reader(path), "c", NOW - 5000, NOW)
+    (row,) = accuracy(site_of(path), NOW - 5000, NOW)
     assert (row["fell_back_share"], row["fell_back_why"]) == (1.0, "no readable features (kpoints, volume unknown)")
 
 
@@ -260,7 +264,7 @@ def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path
     for figures in (shown["headline"], shown["partitions"][0]):
         assert (figures["forecasts"], figures["overdue"], figures["coverage_90"]) == (50, 25, 0.5)
         assert figures["median_ae_s"] == 30.0, "of those that started"
-    row = next(row for row in accuracy(Reader(path), "c", 0.0, math.inf, now=NOW) if row["predictor"] == "short")
+    row = next(row for row in accuracy(site_of(path), 0.0, math.inf) if row["predictor"] == "short")
     assert (row["came_out"], row["overdue"], row["coverage_90"]) == (25, 25, 0.5)
     with open_site(load({"store": path, "cluster": "c"}, {}), Viewer(None, sees_all=True), NOW) as site:
         verdicts = {one["of"]: one["verdict"] for one in calibration_verdicts(site, None)}

@@ -14,8 +14,8 @@ from batchcast.errors import NoAnswer
 from batchcast.machines.machine import Machine, NodeGroup, Partition
 from batchcast.planning.record import Terms
 from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.planning.effects import SHORT, by_partition, sentences, simulated, week
 from batchcast.service.planning.terms import TOO_SHORT
-from batchcast.service.planning.week import SHORT, by_partition, sentences, simulated, week
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store

@@ -4,13 +4,15 @@ the result."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert
 
 from batchcast.planning.decide import is_drawn
 from batchcast.planning.record import Entry, State, opted_in
-from batchcast.service.answers.who_pays import arms
-from batchcast.service.settings import load
+from batchcast.service.answers.disclosure import Site, Viewer
+from batchcast.service.planning.effects import arms
+from batchcast.service.settings import Settings, load
 from batchcast.store import planned
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
@@ -39,8 +41,14 @@ def trial(tmp_path: Path, count: int = 600, partition: str = "main") -> Reader:
     return Reader(place)
 
 
+def arms_of(
+    reader: Reader, settings: Settings = SETTINGS, since: float = 0.0, private: bool = False
+) -> list[dict[str, Any]]:
+    return arms(Site(reader, "c", {}, private, settings, Viewer(None), 1e12), since, 1e12)
+
+
 def test_the_arms_are_as_drawn_and_their_difference_has_an_interval(tmp_path: Path) -> None:
-    whole, *sizes = arms(trial(tmp_path), "c", SETTINGS, 0.0, 1e12, 1)
+    whole, *sizes = arms_of(trial(tmp_path))
     assert (whole["drawn_mean_wait_s"], whole["others_mean_wait_s"]) == (600.0, 3600.0)
     # jobs count in the arm that was drawn, whether they were planned or not
     assert whole["drawn_planned"] < whole["drawn_jobs"]
@@ -53,13 +61,13 @@ def test_the_arms_are_as_drawn_and_their_difference_has_an_interval(tmp_path: Pa
 def test_without_a_trial_there_is_nothing_to_compare(tmp_path: Path) -> None:
     reader = trial(tmp_path, count=100)
     everybody = SETTINGS.replaced(plan_percent=100.0)
-    assert arms(reader, "c", everybody, 0.0, 1e12, 1) == []
-    assert arms(reader, "c", SETTINGS.replaced(plan_partitions="other"), 0.0, 1e12, 1) == []
-    assert arms(reader, "c", SETTINGS, 9e11, 1e12, 1) == []
+    assert arms_of(reader, everybody) == []
+    assert arms_of(reader, SETTINGS.replaced(plan_partitions="other")) == []
+    assert arms_of(reader, since=9e11) == []
 
 
 def test_where_jobs_are_private_few_users_are_not_told_of(tmp_path: Path) -> None:
     reader = trial(tmp_path, count=100)
-    assert arms(reader, "c", SETTINGS, 0.0, 1e12, 31) == []
-    (row, *_) = arms(reader, "c", SETTINGS, 0.0, 1e12, 5)
+    assert arms_of(reader, SETTINGS.replaced(least_users=31), private=True) == []
+    (row, *_) = arms_of(reader, SETTINGS.replaced(least_users=5), private=True)
     assert row["drawn_mean_wait_s"] == 600.0

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import insert
 
 from batchcast.service.answers.disclosure import Site, Viewer
-from batchcast.service.answers.who_pays import who_pays
 from batchcast.service.http.server import Server
+from batchcast.service.planning.effects import who_pays
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, planned
 from batchcast.store.database import Store
