@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from ...document import document, dumps
+from ...document import compact, document, dumps
 from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ...formats.slurm.sbatch import HEARD
 from ...store.reader import TooLong
@@ -99,7 +99,7 @@ class Reply(NamedTuple):
     """The HTTP status and the JSON document of an answer."""
 
     status: int
-    body: str
+    body: str | bytes
 
 
 def reply(
@@ -122,17 +122,17 @@ def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: 
 
     The result is None if the memory lacks data that an answer to `/v1/start` needs.
     """
-    return _reply(target, Question(settings, {}, viewer, time.time(), queue=queue), indent=None)
+    return _reply(target, Question(settings, {}, viewer, time.time(), queue=queue), compact)
 
 
-def _reply(target: str, question: Question, indent: int | None = 2) -> Reply | None:
+def _reply(target: str, question: Question, write: Callable[[Any], str | bytes] = dumps) -> Reply | None:
     """Return the document of an answer or of its error; None if the handler returns None."""
     try:
         endpoint, parameters = _parse(target)
         answer = endpoint.answer(question._replace(parameters=parameters))
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document(endpoint.verb, *answer), indent=indent)) if answer else None
+    return Reply(200, write(document(endpoint.verb, *answer))) if answer else None
 
 
 def status_of(error: BatchcastError) -> int:

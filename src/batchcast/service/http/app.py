@@ -226,7 +226,7 @@ class _Frame:
             await self._process(scope, receive, send)
         else:
             (status, text), tag = replied
-            body = text.encode()
+            body = text.encode() if isinstance(text, str) else text
             headers = [
                 (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
                 (b"content-length", str(len(body)).encode()),

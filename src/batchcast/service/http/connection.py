@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One HTTP connection under uvicorn, with limits on time and size.
 
-uvicorn identifies a client only by its address, and waits for a request without a time limit. This module requires a
-request to be complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after
-`TAKEN_S` seconds. Each user has a maximum number of connections (`admission`).
+uvicorn identifies a client only by its address, waits for a request without a time limit, and accepts a request head
+of any size. This module requires a request to be complete within `REQUEST_S` seconds, and an answer that the client
+does not read is dropped after `TAKEN_S` seconds. Each user has a maximum number of connections (`admission`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .admission import Admission, Peer
 from .api import problem_bytes
@@ -21,9 +20,17 @@ REQUEST_S = 10.0
 TAKEN_S = 30.0
 LAST_WORD_S = 1.0
 HEAD_BYTES = 16 * 1024
+READ_BYTES = 64 * 1024
+"""Most bytes that are parsed at once. A head or a queue of requests may exceed its limit by as much."""
+MOST_QUEUED = 1000
+"""Most requests that may wait on one connection for the answer to the request before them."""
 
 
-class Connection(H11Protocol):
+class Malformed(ValueError):
+    """The parser accepts this request, but it may mean different things to different programs."""
+
+
+class Connection(HttpToolsProtocol):
     """One connection. A refusal is sent as an error document, if the client still reads."""
 
     def __init__(self, admission: Admission, *of_uvicorn: Any, **more: Any) -> None:
@@ -32,6 +39,7 @@ class Connection(H11Protocol):
         self.peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._taken: asyncio.TimerHandle | None = None
+        self._in_head, self._head_bytes, self._is_broken = True, 0, False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,19 +57,46 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_broken or self.transport.is_closing():
             return
         idle = self._is_idle()
-        super().data_received(data)
+        for begin in range(0, len(data), READ_BYTES):
+            if self._in_head and self._head_bytes > HEAD_BYTES:
+                self.send_400_response("")
+            if self._is_broken or self.transport.is_closing():
+                return
+            piece = data[begin : begin + READ_BYTES]
+            self._head_bytes += len(piece)
+            super().data_received(piece)
         if not (self._is_idle() or self.cycle.more_body):  # the whole request has arrived
             self._limit(None)
         elif idle and self._timer is None:  # the first byte of the next request on this connection
             self._limit(REQUEST_S, self._too_slow)
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+        if len(self.pipeline) > MOST_QUEUED:
+            raise Malformed("too many requests without waiting for an answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            raise Malformed("headers after the body")  # would be appended without limit
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
+            raise Malformed("a request names one host")
+        super().on_headers_complete()
+
     def on_response_complete(self) -> None:
         self._limit(None)
         super().on_response_complete()
-        if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
+        if self._is_broken:
+            self._refuse_broken()
+        elif self.cycle.response_complete and self.cycle.more_body:
             self._limit(LAST_WORD_S, self.transport.close)  # the rest of the request's body is not needed
 
     def pause_writing(self) -> None:
@@ -91,8 +126,16 @@ class Connection(H11Protocol):
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse data that is not HTTP, or a request head that is too long."""
-        self._refuse(400, "not a request this server understands", f"HTTP/1.1, a head below {HEAD_BYTES // 1024} kB")
+        """Refuse data that is not HTTP, or a request head that is too long, after the requests before it."""
+        self._is_broken = True
+        self._refuse_broken()
+
+    def _refuse_broken(self) -> None:
+        """Refuse broken data, unless complete requests before it still need their answers."""
+        if not self.pipeline and (self._is_idle() or self.cycle.more_body):
+            self._refuse(
+                400, "not a request this server understands", f"HTTP/1.1, a head below {HEAD_BYTES // 1024} kB"
+            )
 
     def _is_idle(self) -> bool:
         """Return whether no request is being answered."""
@@ -113,7 +156,6 @@ class Connection(H11Protocol):
         """Send an error document without calling the application, and close the connection."""
         if self.transport.is_closing():
             return
-        unanswered = self._is_idle() or not self.cycle.response_started
-        if unanswered and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE, h11.ERROR):
+        if self._is_idle() or not self.cycle.response_started:
             self.transport.write(problem_bytes(status, what, hint))
         self.transport.close()

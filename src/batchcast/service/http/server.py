@@ -92,7 +92,7 @@ class Server:
             import uvicorn
 
             from .app import application
-            from .connection import HEAD_BYTES, Connection
+            from .connection import Connection
         except ImportError as error:
             raise InputError(f"serving needs {error.name}", hint=how_to_install("serve")) from None
         logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a malformed form needs no log line
@@ -107,7 +107,6 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            h11_max_incomplete_event_size=HEAD_BYTES,
             timeout_graceful_shutdown=LAST_ANSWERS_S,
         )
         return uvicorn.Server(config)
