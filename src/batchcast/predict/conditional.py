@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -105,20 +106,14 @@ class _Curve(NamedTuple):
     already.
     """
 
-    xs: list[float]
-    fs: list[float]
+    xs: Sequence[float]
+    fs: Sequence[float]
     tail: _Tail | None
 
-    @classmethod
-    def of(cls, issued: Prediction, waited: float) -> _Curve:
+    @staticmethod
+    def of(issued: Prediction, waited: float) -> _Curve:
         """Return the distribution of a prediction; its point is the median unless it contradicts the quantiles."""
-        known = dict(zip(issued.levels, issued.quantiles))
-        fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
-        if 0.5 not in known and fits:
-            known[0.5] = issued.point
-        levels = sorted(known)
-        xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
-        return cls(xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None)
+        return _curve(issued.point, issued.levels, issued.quantiles, waited > 0)
 
     def left(self, x: float) -> float:
         """Return the share of jobs that still wait at time x."""
@@ -140,3 +135,15 @@ class _Curve(NamedTuple):
         k = next(i for i in range(1, len(fs)) if fs[i] >= f - 1e-12)
         share = (f - fs[k - 1]) / (fs[k] - fs[k - 1]) if fs[k] > fs[k - 1] else 1.0
         return xs[k - 1] + (xs[k] - xs[k - 1]) * min(max(share, 0.0), 1.0)
+
+
+@lru_cache(1024)  # one answer asks for several quantiles and probabilities of the same prediction
+def _curve(point: float, levels: Sequence[float], quantiles: Sequence[float], has_waited: bool) -> _Curve:
+    """Return the distribution of a prediction by its parts; the point is the median unless the quantiles forbid it."""
+    known = dict(zip(levels, quantiles))
+    fits = all((q <= point) if level < 0.5 else (q >= point) for level, q in known.items())
+    if 0.5 not in known and fits:
+        known[0.5] = point
+    fs = 0.0, *sorted(known)
+    xs = 0.0, *(known[level] for level in fs[1:])
+    return _Curve(xs, fs, _Tail.beyond(xs, fs) if has_waited else None)
