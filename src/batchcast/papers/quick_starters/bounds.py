@@ -118,11 +118,10 @@ class LogUniform:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """When a job's wait becomes known, count it in its bin."""
-        job = getattr(event, "job", None)
-        group = None if job is None else self._group(job)
-        wait = self.queued.observe(event, at, group)
-        if wait is not None:
-            for history in {group, None}:
+        if isinstance(event, (Submit, Requeue)):
+            self.queued.enter(event.job, self._group(event.job))
+        elif not isinstance(event, Capacity) and (wait := self.queued.leave(event, at)) is not None:
+            for history in {self._group(event.job), None}:
                 self._learn(history, bin_of(wait))
 
     def _learn(self, group: Hashable, b: int) -> None:
@@ -142,13 +141,12 @@ class LogUniform:
 
     def _censored(self, queues: Iterable[Hashable], now: float) -> np.ndarray:
         """Count the queued jobs by the bin of their wait so far."""
-        longer = np.zeros(BINS + 1)
+        censored = np.zeros(BINS)
         for k in queues:
             oldest = self.queued.elapsed(k, now)
-            if oldest > 0:  # for all bins at once: how many jobs have waited longer than the bin's shortest wait
-                bins = bin_of(oldest) + 1
-                longer[:bins] += np.array(self.queued.submits[k]).searchsorted(now - LEAST[:bins])
-        return longer[:-1] - longer[1:]
+            if oldest > 0:
+                count_waiting(np.array(self.queued.submits[k]), now, bin_of(oldest), censored)
+        return censored
 
 
 def bin_of(wait: float) -> int:
@@ -158,6 +156,18 @@ def bin_of(wait: float) -> int:
     (0, 127)
     """
     return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
+
+
+@kernel
+def count_waiting(submits: np.ndarray, now: float, b: int, into: np.ndarray) -> None:
+    """Count jobs, given by ascending submit times, in `into` by the bin of their wait so far; `b` is the bin of the
+    longest of these waits."""
+    for submit in submits:
+        while b >= 0 and submit >= now - LEAST[b]:
+            b -= 1
+        if b < 0:
+            break
+        into[b] += 1.0
 
 
 @kernel
@@ -498,7 +508,7 @@ class Qbets:
         the bound."""
         if isinstance(event, (Submit, Requeue)):
             job, shape = event.job, self._shape(event.job)
-            self.queued.follow(event, self.cluster_of[shape])
+            self.queued.enter(job, self.cluster_of[shape])
             if isinstance(event, Requeue):
                 self.issued.pop(job.row, None)
                 return
@@ -508,7 +518,7 @@ class Qbets:
                 is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
                 self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
         elif not isinstance(event, Capacity):
-            wait = self.queued.observe(event, at)
+            wait = self.queued.leave(event, at)
             issued = self.issued.pop(event.job.row, math.inf)
             if wait is not None:
                 shape = self._shape(event.job)

@@ -101,7 +101,7 @@ def note(
     describe_now(state, job.user, last_wait[job.user], now, job.procs, job.limit, in_queue, attributes.numbers, i)
 
 
-BLOCK = 2048
+BLOCK, NEAR_BLOCK = 2048, 64
 MOST = 64  # maximum number of neighbours
 
 
@@ -238,20 +238,26 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
     count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # loop from the newest entry of the ring buffer back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
-        for j in range(high, low, -1):
-            d = apart[j]
-            if d < limit:
-                place = count if count < k else k - 1
-                while place > 0 and near_apart[place - 1] > d:
-                    near_apart[place] = near_apart[place - 1]
-                    near[place] = near[place - 1]
-                    place -= 1
-                near_apart[place] = d
-                near[place] = j
-                if count < k:
-                    count += 1
-                if count == k:
-                    limit = near_apart[k - 1]
+        while high > low:
+            start, closer = max(high - NEAR_BLOCK, low), np.int32(0)
+            part = apart[start + 1 : high + 1]
+            for j in range(len(part)):  # a vectorized count skips blocks without a nearer instance
+                closer += np.int32(part[j] < limit)
+            for j in range(high, start if closer > 0 else high, -1):
+                d = apart[j]
+                if d < limit:
+                    place = count if count < k else k - 1
+                    while place > 0 and near_apart[place - 1] > d:
+                        near_apart[place] = near_apart[place - 1]
+                        near[place] = near[place - 1]
+                        place -= 1
+                    near_apart[place] = d
+                    near[place] = j
+                    if count < k:
+                        count += 1
+                    if count == k:
+                        limit = near_apart[k - 1]
+            high = start
     return count
 
 

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from ...events.event import Capacity, Change, End, Event, Requeue, Start, Submit, Withdraw
+from ...events.event import Capacity, End, Event, Requeue, Start, Submit, Withdraw
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...metrics.accuracy import size_class_of
@@ -30,10 +30,10 @@ class QueuedByGroup:
 
     >>> from batchcast.events.event import Start, Submit
     >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
-    >>> event = Submit(5.0, job); state.apply(event); queued.observe(event, state, "small")
+    >>> event = Submit(5.0, job); state.apply(event); queued.enter(job, "small")
     >>> queued.longer("small", 9.0, now=15.0)
     1
-    >>> event = Start(15.0, job, 10.0); state.apply(event); queued.observe(event, state, "small")
+    >>> event = Start(15.0, job, 10.0); state.apply(event); queued.leave(event, state)
     10.0
     """
 
@@ -42,29 +42,21 @@ class QueuedByGroup:
         self.jobs: dict[int, tuple[tuple[Hashable, ...], JobRequest]] = {}
         self.submits: dict[Hashable, list[float]] = {}
 
-    def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
-        """Process an event; return a wait in seconds if one can be learned. `group` is used only for Submit and Requeue
-        events.
-        """
-        return at.taught(event, self.cancelled) if self.follow(event, group) else None
+    def enter(self, job: JobRequest, *groups: Hashable) -> None:
+        """Add a job that joins the queue to its groups."""
+        self.jobs[job.row] = (groups, job)
+        for group in groups:
+            insort(self.submits.setdefault(group, []), job.submit_time)
 
-    def follow(self, event: Event, *groups: Hashable) -> bool:
-        """Process an event; return whether a job left the queue, in which case there may be a wait to learn. `groups`
-        is used only for Submit and Requeue events.
-        """
-        if isinstance(event, (Submit, Requeue)):
-            job = event.job
-            self.jobs[job.row] = (groups, job)
-            for group in groups:
-                insort(self.submits.setdefault(group, []), job.submit_time)
-        elif isinstance(event, (Start, Withdraw, End)):
-            entry = self.jobs.pop(event.job.row, None)
-            if entry is not None:
-                for group in entry[0]:
-                    waiting = self.submits[group]
-                    del waiting[bisect_left(waiting, entry[1].submit_time)]
-                return True
-        return False
+    def leave(self, event: Event, at: SystemState) -> float | None:
+        """Remove the job of an event from its groups if the job leaves the queue; return its wait in seconds if
+        predictors can learn from the wait."""
+        if not isinstance(event, (Start, Withdraw, End)) or (entry := self.jobs.pop(event.job.row, None)) is None:
+            return None
+        for group in entry[0]:
+            waiting = self.submits[group]
+            del waiting[bisect_left(waiting, entry[1].submit_time)]
+        return at.taught(event, self.cancelled)
 
     def longer(self, group: Hashable, wait: float, now: float) -> int:
         """Return how many queued jobs of a group have already waited longer than `wait`."""
@@ -176,14 +168,11 @@ class RecentWait:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Store the last k waits of each class."""
-        if isinstance(event, (Capacity, Change)):
-            return
-        groups = _groups(event.job)
-        if self.queued.follow(event, *groups):
-            wait = at.taught(event, self.queued.cancelled)
-            if wait is not None:
-                for group in groups:
-                    self._learn(group, wait)
+        if isinstance(event, (Submit, Requeue)):
+            self.queued.enter(event.job, *_groups(event.job))
+        elif not isinstance(event, Capacity) and (wait := self.queued.leave(event, at)) is not None:
+            for group in _groups(event.job):
+                self._learn(group, wait)
 
     def _quantile(self, group: Hashable, level: float, now: float) -> float:
         ordered = self.ordered[group]
