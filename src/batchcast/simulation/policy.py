@@ -95,7 +95,8 @@ def _imported(module: str, function: str, option: str) -> Callable[..., float]:
 
 
 def _of_function(function: Callable[..., float], on: int, ageing: float) -> Order:
-    return Order(USER, on, ageing, compiled(function).address, _varies(function))
+    # keys change while jobs wait if the function reads its first or its last argument
+    return Order(USER, on, ageing, compiled(function).address, reads(function, (0, len(ARGUMENTS) - 1)))
 
 
 @cache
@@ -119,12 +120,6 @@ def _sentence(error: Exception) -> str:
     skipped = ("Failed in", "During:", "This error", "Known signatures", "Enable logging")
     sentences = [line for line in lines if line and not line.startswith(skipped)]
     return " ".join(sentences)[:400]
-
-
-@cache
-def _varies(function: Callable[..., float]) -> bool:
-    """Return whether keys change while jobs wait: the function uses its first or its last argument."""
-    return reads(function, (0, len(ARGUMENTS) - 1))
 
 
 BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
@@ -269,11 +264,8 @@ class Policy:
             "correction": orders.CORRECTIONS[self.correct],
             **{f"head_{name}": value for name, value in head._asdict().items()},
             **{f"candidate_{name}": value for name, value in candidate._asdict().items()},
+            **{name: getattr(self, name) for name in ("first_after", "due_after", "risk_budget", "refresh")},
             "head_after": min(self.head_after, self.first_after),
-            "first_after": self.first_after,
-            "due_after": self.due_after,
-            "risk_budget": self.risk_budget,
-            "refresh": int(self.refresh),
         }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -175,6 +175,12 @@ def filled(kind: Any, count: int, **columns: Any) -> np.ndarray:
     for name, values in columns.items():
         table[name] = values
     return table
+
+
+def codes_of(values: Iterable[Any], without: Any = None) -> np.ndarray:
+    """Number the values in order of occurrence; the value `without` has the number NONE."""
+    known: dict[Any, int] = {}
+    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
 def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:

@@ -15,7 +15,7 @@ from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...machines.request import NodeRequest
 from ...units import parse_duration
 from . import arrays
-from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, mask, records
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, codes_of, mask, records
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
@@ -307,13 +307,13 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     _own(row[:-1], requests, np.array([_wall(index, int(v["qos"]), int(v["assoc"])) for v in alike])[kind])
     gres = whole([[amount(r.gres, g) for g in index["gres"]] for r in kinds], len(kinds), len(index["gres"]))
     shapes = [(*(values[name] for name in SHAPE), *held) for values, held in zip(alike, gres.tolist())]
-    row["form"][:-1] = _codes(shapes)[kind]
+    row["form"][:-1] = codes_of(shapes)[kind]
     licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in kinds])
     licenses = licenses.reshape(len(kinds), len(index["licenses"]))[kind]
     gres = gres[kind]
     row["licensed"][:-1], row["any_gres"][:-1] = licenses.sum(axis=1) > 0, gres.sum(axis=1) > 0
     for name, of in (("user", "user"), ("account", "account"), ("array", "array"), ("group", "key")):
-        row[name][:-1] = _codes([getattr(r, of) for r in requests], without="" if name == "array" else None)
+        row[name][:-1] = codes_of([getattr(r, of) for r in requests], without="" if name == "array" else None)
     row["earlier"][:-1] = _earlier(requests)
     needs, needs_kind, row["needs_from"] = _needs(requests)
     takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
@@ -421,12 +421,6 @@ def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
             earlier[k] = last.get((r.user, r.name), NONE)
             last[r.user, r.name] = k
     return earlier
-
-
-def _codes(values: Sequence[Any], without: Any = None) -> np.ndarray:
-    """Number the values in order of occurrence; the value `without` has the number NONE."""
-    known: dict[Any, int] = {}
-    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
 SPANS = {"half_life": "DecayHalfLife", "calc_period": "CalcPeriod", "max_age": "MaxAge"}

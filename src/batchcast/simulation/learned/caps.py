@@ -176,8 +176,8 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
     candidates = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
-    rooms = [_Room.of(queue, size, there) for size, there in queue.held]
-    spare = rooms if queue.nodes is None else [*rooms, _Room.of(queue, queue.nodes, queue.nodes_there)]
+    rooms = [_Room(queue, size, there) for size, there in queue.held]
+    spare = rooms if queue.nodes is None else [*rooms, _Room(queue, queue.nodes, queue.nodes_there)]
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     for share in (np.arange(LOOKS) + 0.5) / LOOKS if queue.alone else ():
@@ -202,20 +202,13 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     return at
 
 
-@dataclass(frozen=True, slots=True)
 class _Room:
     """The use of a resource over time, with the maxima over periods; the machine has `there` units of the resource."""
 
-    queue: Queue
-    size: np.ndarray
-    there: float
-    time: np.ndarray
-    most: list[np.ndarray]
-
-    @classmethod
-    def of(cls, queue: Queue, size: np.ndarray, there: float) -> _Room:
-        time, running = steps(queue.start, queue.end, size)
-        return cls(queue, size, there, time, range_maxima(running))
+    def __init__(self, queue: Queue, size: np.ndarray, there: float) -> None:
+        self.queue, self.size, self.there = queue, size, there
+        self.time, running = steps(queue.start, queue.end, size)
+        self.most = range_maxima(running)
 
     def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
         """Return whether each job had enough of the resource for ten minutes after an instant, or does not request the

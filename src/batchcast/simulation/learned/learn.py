@@ -160,7 +160,15 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
     """Return the machine with the usable size, scheduling interval and queue order whose simulated waits are closest to
     the log."""
-    machine, lines = _tuned(machine, trace, asked)
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    intervals = with_intervals(sizes[size])
+    interval, by_interval = nearest(intervals, trace, asked)
+    machine = intervals[interval]
+    lines = [
+        Line("", "", f"{size} of the nodes are available on a usual day", by_size),
+        Line("settings", "bf_interval", f"the scheduler checks the queue {interval}", by_interval),
+    ]
     order, by = _order(trace, machine, procs)
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start in this order, and no weight predicts more"
@@ -175,19 +183,6 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
         return tried[chosen], [*lines, Line("", "", "the queue is taken by arrival", f"{right}, but {why}")]
     lines.append(Line("settings", "PriorityType", "the queue is not taken by arrival alone", f"{right}; {why}"))
     return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
-
-
-def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
-    """Return the machine with the usable size, then the scheduling interval, whose simulated waits are closest to the
-    log."""
-    sizes = parts_of(machine, trace, asked)
-    size, by_size = nearest(sizes, trace, asked)
-    machines = with_intervals(sizes[size])
-    name, by_name = nearest(machines, trace, asked)
-    return machines[name], [
-        Line("", "", f"{size} of the nodes are available on a usual day", by_size),
-        Line("settings", "bf_interval", f"the scheduler checks the queue {name}", by_name),
-    ]
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
