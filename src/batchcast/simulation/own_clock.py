@@ -21,7 +21,7 @@ from ..job import JobRequest, Name
 from ..predict.registry import made, name_of
 from ..schedule.orders import CORRECTIONS, correct_plan
 from .clock import planned_run_time, possible, system_state
-from .policy import Policy
+from .policy import ARGUMENTS, Policy
 from .scheduler import Job, Machine, Node, Where
 
 
@@ -43,7 +43,7 @@ class OwnPolicy:
             raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
                              f" with {FORM}, or a Policy with its words, as Policy(order='sjf'))")  # fmt: skip
         if isroutine(given) and (parameters := tuple(signature(given).parameters)):
-            if len(parameters) == len(KEY):
+            if len(parameters) == len(ARGUMENTS):
                 raise UsageError(f"policy: {name} takes five numbers, as an order of the queue does",
                                  hint=f"policy=batchcast.Policy(order={name})")  # fmt: skip
             given = SimpleNamespace(start=given) if len(parameters) == 3 else given
@@ -64,7 +64,6 @@ class OwnPolicy:
         return deepcopy(self.given)
 
 
-KEY = ("now", "submit", "procs", "planned", "wait")
 FORM = "start(queue, machine, now)"
 MORE = "batchcast.testing.check_policy lists every other fault"
 

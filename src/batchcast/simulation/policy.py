@@ -122,12 +122,10 @@ def _sentence(error: Exception) -> str:
     return " ".join(sentences)[:400]
 
 
-BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
-EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
 CODES: Mapping[str, Mapping[str, int]] = {
-    "backfill": BACKFILLS,
+    "backfill": {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE},
     "correct": orders.CORRECTIONS,
-    "event_order": EVENT_ORDERS,
+    "event_order": {"instant": state.INSTANT, "pyss": state.PYSS},
     "running_ends": ON,
     "due_ends": ON,
 }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
-from ..predict.gate import lacking
+from ..predict.gate import class_codes, lacking
 from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, RECENT, KernelState, make_jobs, make_state
@@ -125,6 +126,9 @@ def simulate(
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     if not len(work.rows):
         raise no_job(work.left_out)
+    if machine and not isinstance(policy, OwnPolicy):
+        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
+                         hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     known = _known(trace, work, runtime, loop, protocol, procs, plan_level)
     method, notes = (None, ()) if known else _predictor(trace, work, runtime)
     rows, left = (work.rows, trace.job_id[work.rows]), (work.left_out, (*work.notes, *notes))
@@ -134,12 +138,11 @@ def simulate(
         requests, statuses = requests_of(trace, work, procs)
         site = Machine(work.total, machine)
         own = OwnRun(policy, requests, statuses, jobs, site, method, plan_level)
-        kernel_s, nodes = _timed(partial(own.go, tick), clock), tuple(own.where) if machine else ()
+        kernel_s, nodes = timed(partial(own.go, tick), clock), tuple(own.where) if machine else ()
         return schedule_of(jobs, *rows, work.total, own.corrections, *left, kernel_s, nodes)
-    if machine:
-        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
-                         hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
-    like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
+    like = None
+    if policy.refresh:  # jobs of one user with equal requested times are alike
+        like = class_codes(submitted(trace, work), ("user_id", "req_time"), len(work.rows))[0]
     state_of = partial(make_state, jobs, work.total, like=like, **policy.rules())
     run: Callable[[], Any]
     in_kernel = native and plan_level is None
@@ -160,7 +163,7 @@ def simulate(
     if clock is not None:
         empty = np.zeros(0)
         advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
-    kernel_s = _timed(run, clock)
+    kernel_s = timed(run, clock)
     return schedule_of(jobs, *rows, work.total, int(state.record["corrections"][0]), *left, kernel_s)
 
 
@@ -187,13 +190,6 @@ def _known(
     return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
 
 
-def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """Return the class of each job (n,): jobs of one user with equal requested times; -1 if the user is unknown."""
-    pairs = np.column_stack([user, request])
-    like: np.ndarray = np.where(user < 0, -1, np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1))
-    return like
-
-
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> tuple[Any, tuple[str, ...]]:
     """Return the predictor, which may use only columns that are known at submission, and a note about columns that it
     uses and that this log lacks."""
@@ -217,14 +213,12 @@ def _driven_by_kernel(
     return partial(drive_kernel, seen=coded(submitted(trace, work), len(work.rows)), predictor=method, tick=tick)
 
 
-def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
-    """Return how long the simulation takes in seconds; NaN without a clock."""
-    if clock is None:
-        run()
-        return float("nan")
-    before = clock()
+def timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
+    """Run a simulation; return how long it takes in seconds, NaN without a clock."""
+    now = clock or (lambda: math.nan)
+    before = now()
     run()
-    return clock() - before
+    return now() - before
 
 
 def simulate_split(

@@ -387,7 +387,10 @@ def plan_job(
             continue
         s.job[j].sized = taken_cpus(s)
         if start < earliest <= t:
-            return make_room(site, jobs, rules, s, j, part, row, now, t, length, reserves)
+            if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
+                return 0
+            preempt(site, jobs, rules, s, j, part, now)  # the booking keeps the nodes for the job
+            return 2 if reserves else 0
         start = max(start, earliest)
         if start <= t:
             if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
@@ -426,18 +429,6 @@ def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float,
     for w in range(s.bits.shape[1]):
         s.bits[MASK, w] = site.inside[part, w]
     return kept_from(site, jobs, s, j, start, end)
-
-
-@inner
-def make_room(
-    site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, now: float, t: float, length: float,
-    reserves: bool,
-) -> int:  # fmt: skip
-    """Book the chosen nodes from now on, preempt the jobs on them and return 2; return 0 if a limit forbids it."""
-    if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
-        return 0
-    preempt(site, jobs, rules, s, j, part, now)
-    return 2 if reserves else 0
 
 
 @inner
