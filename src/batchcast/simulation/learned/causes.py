@@ -13,7 +13,7 @@ from ...events.recorded import outcome
 from ...machines.machine import Machine
 from ...table import Trace
 from ..schedule import Schedule
-from .caps import Queue, held_at
+from .caps import Queue, eligible, held_at, queue_of
 
 SHORTER: Mapping[str, str] = {
     "explained": "the simulation has this waiting time too",
@@ -60,20 +60,15 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     The time before a job was eligible has the cause *hold*; `by_cause` defines the other causes. Partitions that share
     nodes are one queue; a job can overtake only jobs of its own partition.
     """
-    submit, wait, run = outcome(trace)
     procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
-    size, eligible = trace.procs(procs), np.fmax(submit, trace.number("eligible_time"))
+    size, (submit, _, _) = trace.procs(procs), outcome(trace)
     simulated = np.full(len(trace), np.nan)
     simulated[schedule.rows] = schedule.start_time
-    start = submit + wait
-    is_known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
     codes, partition = partitions_of(trace)
     seconds = np.zeros((len(trace), len(KINDS)))
     for pool, capacity in pools_of(machine, codes):
-        rows = np.flatnonzero(is_known & np.isin(partition, pool))
-        times = (np.minimum(eligible, start), start, start + run, size, trace.req_time)
-        submits, starts, ends, sizes, limits = (each[rows] for each in times)
-        queue = Queue(submits, starts, ends, sizes, limits, capacity)
+        queue, rows = queue_of(trace, np.flatnonzero(np.isin(partition, pool)), procs, capacity)
+        queue = eligible(trace, queue, rows)
         seconds[rows] = by_cause(queue, partition[rows], simulated[rows], rest[rows])
         seconds[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
     hours, cores = seconds / 3600.0, seconds * np.nan_to_num(size)[:, None] / 3600.0
