@@ -41,13 +41,14 @@ class Forward(
     """
 
 
-def blank_forward(running: int, queued: int) -> Forward:
+def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
     """Allocate arrays for this many running and queued jobs; every queued job may also run."""
     blocks, wides = queued // BLOCK + 1, queued // WIDE + 1
+    count, time = np.zeros(11, np.int64), np.zeros(2)
+    count[SIZE], count[POLICY] = size, policy
     run, ends = running + queued, running + queued + 1
-    tally, time = _indices(RESERVED + 1), np.empty(2)
     return Forward(
-        *(tally, time, np.empty(run), _indices(run), _indices(queued), np.empty(queued), np.empty(queued)),
+        *(count, time, np.empty(run), _indices(run), _indices(queued), np.empty(queued), np.empty(queued)),
         *(_indices(queued), _indices(queued), _indices(queued), np.empty(queued)),
         *(_indices(blocks), np.empty(blocks), _indices(wides), np.empty(wides)),
         *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING_RECORD)),
@@ -86,7 +87,7 @@ def fill(
     f: Forward, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
     procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
 ) -> float:  # fmt: skip
-    """Load running jobs and queue, and return the earliest end; `order` has the backfill candidates."""
+    """Load running jobs and queue, and return the earliest end; an empty `order` means order of arrival."""
     f.tally[:] = 0
     f.time[:] = 0.0
     f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
@@ -97,7 +98,7 @@ def fill(
     for q in range(len(procs)):
         f.procs[q], f.planned[q] = procs[q], planned[q]
         f.start[q] = np.inf if procs[q] <= size else -np.inf
-        f.order[q] = order[q]
+        f.order[q] = order[q] if len(order) > 0 else q
     return first_end
 
 
@@ -361,6 +362,7 @@ def join_here(f: Forward, procs: int, planned: float) -> None:
 
 POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}
 SPARE = 64
+NO_ORDER = np.zeros(0, np.int64)
 
 
 class ForwardPlan:
@@ -395,9 +397,9 @@ class ForwardPlan:
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
         if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
-            room = blank_forward(2 * running, 2 * n + SPARE)
+            room = blank_forward(size, 2 * running, 2 * n + SPARE, POLICIES[policy])
         self.arrays, self.now = room, now
-        order = np.argsort(queued_planned, kind="stable") if self.by_length else np.arange(n)
+        order = np.argsort(queued_planned, kind="stable") if self.by_length else NO_ORDER
         self.first_end = fill(
             room, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
         )
@@ -466,9 +468,12 @@ class ForwardPlan:
         return float(go_forward(self.arrays, what, float(now), int(procs), float(planned)))
 
     def _grow(self) -> None:
-        """Double the capacity of the queue."""
-        old = self.arrays
-        running = len(old.running_end) - len(old.procs)
-        self.arrays = blank_forward(running, 2 * len(self) + SPARE)
-        for array, values in zip(self.arrays, old):
-            array[: len(values)] = values
+        """Double the capacity of the queue, and compute the plan again from its first instant."""
+        old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
+        self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
+        for name in ("procs", "planned", "start", "order"):
+            getattr(f, name)[:n] = getattr(old, name)[:n]
+        for name in ("running_end", "running_procs"):
+            getattr(f, name)[:running] = getattr(old, name)[:running]
+        f.tally[JOBS], f.tally[RUNNING] = n, running
+        self._go(BEGIN, self.now)
