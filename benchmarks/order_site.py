@@ -58,7 +58,7 @@ def _finely(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -
     """Like `_by_level`, but with 64 times as many levels, which are computed again in every cycle."""
     exact = FINE * pure.STEPS * np.log2(np.maximum(work, pure.LEAST_WORK) / pure.LEAST_WORK)
     level = np.clip(1 + np.floor(exact), 1, pure.LEVELS - 1)
-    return pure.factor_of(np.where(aged, 0, level.astype(np.int64)), band)
+    return pure.level_factors.__wrapped__(band)[np.where(aged, 0, level.astype(np.int64))]
 
 
 def at_once(run: Callable[[], Schedule]) -> Schedule:

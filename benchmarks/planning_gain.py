@@ -37,7 +37,7 @@ from batchcast.planning.record import in_minutes
 from batchcast.predict.batched import quantiles_of
 from batchcast.predict.registry import make
 from batchcast.schedule.slurm.simulate import Lengths, Reorder, Seen, simulate_slurm
-from batchcast.simulation.on_nodes import reorder_by, requests_of
+from batchcast.simulation.on_nodes import QueueOrder, requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
@@ -270,7 +270,7 @@ def simulated(
         rule = OrderRule(within, band=band)
         here = replace(machine, settings=machine.settings | slurm)
         bounded = {r.key: rule.length(by[int(r.key)], r.limit) for r in requests}
-        reorder = reorder_by(rule, here, requests, lambda r, of=bounded: of[r.key]) if ordered else None
+        reorder = QueueOrder(rule, here, requests, lambda r, of=bounded: of[r.key]) if ordered else None
         if reorder is not None and unseen.get(arm, 0.0) > 0:
             reorder = _not_before(reorder, np.array(sorted(r.submit for r in requests)), unseen[arm])
         lengths = Lengths(plan, restored=True, late=late) if planned else None

@@ -34,7 +34,7 @@ from benchmarks.planning_gain import BAND, show, workload
 
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import LEAST_AGE, AgeFinder, OrderRule, _by_level
-from batchcast.simulation.on_nodes import reorder_by
+from batchcast.simulation.on_nodes import QueueOrder
 
 LOOK_S = 60.0
 
@@ -110,7 +110,7 @@ def in_band(share: float) -> Callable[..., Any]:
     """The order in use, in a band of this many times the weight of age."""
 
     def made(rule: OrderRule, *more: Any) -> Any:
-        return reorder_by(replace(rule, band=round(share * BAND)), *more)
+        return QueueOrder(replace(rule, band=round(share * BAND)), *more)
 
     return made
 
@@ -226,11 +226,11 @@ def main() -> int:
         arms = ["none", "order", "order+wide"]
         waits = dict(zip(arms, waits_of(*asked, arms)))
         for name, (arm, rule) in chosen.items():
-            kept, planning_gain.reorder_by = planning_gain.reorder_by, rule
+            kept, planning_gain.QueueOrder = planning_gain.QueueOrder, rule
             try:
                 waits[name] = waits_of(*asked, [arm])[0]
             finally:
-                planning_gain.reorder_by = kept
+                planning_gain.QueueOrder = kept
         everybody += people(*asked[1:], waits)
         wishes.append((seed, workload(*asked[1:])[1]))
         whole.append(waits)

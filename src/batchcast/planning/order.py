@@ -286,24 +286,19 @@ class AgeFinder:
         return min(max(longer * longest, LEAST_AGE), MOST_AGE)
 
 
-def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
-    """Return the SiteFactor of a level: `band` for level 0 (jobs that have waited longer than the age), at most half of
-    `band` for other levels.
+@cache
+def level_factors(band: int) -> np.ndarray:
+    """Return the SiteFactor of every level: `band` for level 0 (jobs that have waited longer than the age), at most
+    half of `band` for other levels.
 
     The SiteFactors of the levels after level 0 are equally spaced. Jobs that have waited longer than the age precede
     all other jobs if the site's own priorities differ by less than half of `band`.
 
-    >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
+    >>> level_factors(10_000)[[0, 1, 63]].tolist()
     [10000, 4921, 78]
     """
-    level = np.asarray(level)
+    level = np.arange(LEVELS)
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
-
-
-@cache
-def _ladder(band: int) -> np.ndarray:
-    """Return the SiteFactor of every level."""
-    return factor_of(np.arange(LEVELS), band)
 
 
 def head_start(band: int, age_weight: float, max_age: float) -> float:
@@ -328,7 +323,7 @@ def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int)
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
-    ladder = _ladder(band)
+    ladder = level_factors(band)
     before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # a higher level has a lower SiteFactor
     known = (before >= 1) & (ladder[before] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)

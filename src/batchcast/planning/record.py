@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from ..formats.slurm.plannable import Plannable
 from ..units import format_duration
 
-NOBODY: frozenset[str] = frozenset()
 SETTLED_S = 600.0
 """Restored limits stay in the record for this many seconds, because a killed slurmctld may bring the old value back."""
 ORDER_RECORD = "plan_order"
@@ -58,8 +57,8 @@ class Terms(NamedTuple):
     least: float = 60.0
     booted: float = -math.inf
     grace: float = 60.0
-    partitions: frozenset[str] = NOBODY
-    qos: frozenset[str] = NOBODY
+    partitions: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
     percent: float = 100.0
     seed: int = 0
     how: How = How.LIMIT
@@ -95,14 +94,11 @@ def in_minutes(seconds: float) -> float:
 
 def opted_in(settings: Any, now: float, stop: str) -> Terms:
     """Return Terms with only the settings about opt-in, which are needed to write predictions into comments."""
-    partitions, qos = names_in(settings["plan_partitions"]), names_in(settings["plan_qos"])
+    partitions, qos = (
+        frozenset(filter(None, map(str.strip, settings[name].split(",")))) for name in ("plan_partitions", "plan_qos")
+    )
     who = {"partitions": partitions, "qos": qos, "percent": settings["plan_percent"], "seed": settings["plan_seed"]}
     return Terms(now, over_time={}, longest={}, stopped=stop, **who)
-
-
-def names_in(text: str) -> frozenset[str]:
-    """Return the names in a text, which are separated by commas."""
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
 class State(StrEnum):

@@ -43,33 +43,24 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
     for place in range(s.head, s.tail):
         slot = slots[place]
         if slot.procs != pool.GONE and asides[slot.job].like == like:
-            plan_slot_anew(s, rules, place, planned_anew(jobs[slot.job], results))
+            plan_slot_anew(s, rules, place, results)
 
 
 @inlined
-def planned_anew(entry: Record, results: np.ndarray) -> float:
-    """Return a waiting job's planned run time, from its first planned run time and the run times of similar jobs since
-    its submission."""
-    known = min(int(results[0]), pool.RESULTS)
+def plan_slot_anew(s: Record, rules: Record, place: int, results: np.ndarray) -> None:
+    """Plan the job in a slot by its first planned run time and the run times of similar jobs since its submission, and
+    update its keys and all minima that depend on the planned run time."""
+    slot = slots_of(s)[place]
+    entry = jobs_of(s)[slot.job]
     total, count = math.log(max(entry.first, 1.0)), 1
-    for k in range(known):
+    for k in range(min(int(results[0]), pool.RESULTS)):
         if results[1 + k] >= entry.submit:
             total += results[1 + pool.RESULTS + k]
             count += 1
-    planned: float = max(min(math.exp(total / count), entry.request), 1.0)
-    return planned
-
-
-@inlined
-def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None:
-    """Change the planned run time of the job in a slot, and update its keys and all minima that depend on the planned
-    run time."""
-    slots = slots_of(s)
-    entry = jobs_of(s)[slots[place].job]
+    planned = max(min(math.exp(total / count), entry.request), 1.0)
     if entry.planned == planned:
         return
     entry.planned = planned
-    slot = slots[place]
     slot.planned = planned
     if rules.head_order != 0:
         slot.head_key = head_key(s, rules, entry)
@@ -123,11 +114,9 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
             while s.next_submit < jobs.size and jobs[s.next_submit].submit <= s.now:
                 s.job = s.next_submit
                 s.next_submit += 1
-                if rules.planner == pool.ASKED:
+                if rules.planner == pool.ASKED or s.job == s.last:
                     s.phase = pool.PREDICTED
                     return pool.NEEDS_PREDICTION
-                if rules.planner != pool.GIVEN:
-                    jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
                 arrive(s, rules, s.job)
             s.phase = pool.ENDS if rules.event_order == pool.PYSS else pool.PASS
         if s.phase == pool.PASS:
@@ -217,8 +206,11 @@ def end_job(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def arrive(s: Record, rules: Record, job: int) -> None:
-    """Add a job with a planned run time to the queue. With the event order of pyss, a scheduling pass follows."""
+    """Add a job to the queue, planned by the built-in planner if there is one. With the event order of pyss, a
+    scheduling pass follows."""
     jobs = jobs_of(s)
+    if rules.planner == pool.RECENT:
+        jobs[job].planned = recent_plan(recent_memory_of(s)[0], jobs[job])
     jobs[job].first = jobs[job].planned
     enqueue(s, rules, job)
     s.arrived += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, inner
+from ..compiled import inlined, kernel
 from ..compiled.arrays import Record
 from . import state as pool
 from .index import build, enter, leave
@@ -52,7 +52,7 @@ def put(s: Record, rules: Record, place: int, job: int) -> None:
         slot.candidate_key = candidate_key(s, rules, entry)
 
 
-@inner
+@kernel
 def compact(s: Record, rules: Record) -> None:
     """Move the used slots to the front, in arrival order."""
     slots = slots_of(s)

@@ -33,22 +33,17 @@ INSTANT, PYSS = range(2)
 # kinds of entries in the log of decisions
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
 
+ORDER = (
+    ("order", "i8"),
+    ("on", "i8"),  # the run time that the order uses: planned or requested
+    ("ageing", "f8"),  # how much a queue-order key falls per second of waiting
+    ("address", "i8"),  # address of the user's compiled order, see orders.USER
+    ("varying", "i8"),  # keys change while jobs wait, and are computed in every pass
+)
 RULES = np.dtype(
     [  # codes that select branches of the compiled kernel
-        ("backfill", "i8"),
-        ("event_order", "i8"),
-        ("head_order", "i8"),
-        ("candidate_order", "i8"),
-        ("planner", "i8"),
-        ("correction", "i8"),
-        ("head_on", "i8"),  # the run time that an order uses: planned or requested
-        ("candidate_on", "i8"),
-        ("head_ageing", "f8"),  # how much a queue-order key falls per second of waiting
-        ("candidate_ageing", "f8"),
-        ("head_address", "i8"),  # address of the user's compiled order, see orders.USER
-        ("candidate_address", "i8"),
-        ("head_varying", "i8"),  # keys change while jobs wait, and are computed in every pass
-        ("candidate_varying", "i8"),
+        *((name, "i8") for name in ("backfill", "event_order", "planner", "correction")),
+        *((f"{which}_{name}", kind) for which in ("head", "candidate") for name, kind in ORDER),
         ("running_ends", "i8"),  # when a running job ends in the plan: planned or requested
         ("head_after", "f8"),  # a head that waited longer gets a reservation by requested times; infinity: never
         ("first_after", "f8"),  # jobs that waited longer come before the order, by arrival; infinity: none
@@ -73,6 +68,7 @@ STATE = np.dtype(
         ("free", "i8"),
         ("phase", "i8"),
         ("job", "i8"),  # the job that the reason for returning concerns
+        ("last", "i8"),  # `advance` returns before this job is planned, whoever plans; -1: no such job
         ("answered", "i8"),  # the new plan of this job is in its record
         ("next_submit", "i8"),
         ("tail", "i8"),  # queue: number of used slots
@@ -277,7 +273,7 @@ def make_state(
     record["origin"] = jobs["submit"][0] if n else 0.0
     record["now"] = record["freed_until"] = -np.inf
     record["next_start"] = record["least_due"] = np.inf
-    record["leaves"], record["steps"] = blocks, 1
+    record["leaves"], record["steps"], record["last"] = blocks, 1, -1
     codes["head_after"] = codes["first_after"] = codes["due_after"] = np.inf
     codes["long_queue"] = LONG_QUEUE
     for name, value in rules.items():

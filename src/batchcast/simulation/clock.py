@@ -20,32 +20,20 @@ from ..schedule.advance import advance
 from ..schedule.state import KernelState
 
 
-def drive(
-    state: KernelState,
-    requests: Sequence[JobRequest],
-    statuses: Sequence[Name],
-    predictor: Any,
-    total: int,
-    plan_level: float | None = None,
-    tick: Callable[[int], None] | None = None,
-) -> KernelState:
-    """Run the compiled scheduler to the end of the log with a Python predictor in closed loop; return the final state.
+def system_state(total: int, requests: Sequence[JobRequest]) -> SystemState:
+    """Return the state of an empty machine for a simulation of the given jobs."""
+    return SystemState(float(total), requests, lambda: entries_of(requests))
+
+
+@dataclass
+class DrivenPredictor:
+    """A predictor in Python that plans in closed loop, with the state of queue and machine that it sees, the kernel's
+    jobs as requests with their final statuses, and the number of predictions.
 
     The predictor learns from simulated starts and ends, not from the recorded log. Predictions are limited to the range
     from 1 s to the requested time. Each job costs one call of the compiled kernel and one of the predictor: about 20
     microseconds plus the time of the predictor.
     """
-    at = SystemState(float(total), requests, lambda: entries_of(requests))
-    driven = DrivenPredictor(predictor, at, plan_level, tick, list(requests), list(statuses))
-    while driven.go_on(state) == pool.LOG_FULL:
-        state.enlarge_log()
-    return state
-
-
-@dataclass
-class DrivenPredictor:
-    """A predictor in Python, with the state of queue and machine that it sees, the kernel's jobs as requests with their
-    final statuses, and the number of predictions."""
 
     predictor: Any
     at: SystemState
@@ -58,14 +46,13 @@ class DrivenPredictor:
     def __post_init__(self) -> None:
         self.driver = Driver({"": self.predictor}, self.at)
 
-    def go_on(self, state: KernelState, more: bool = False) -> int:
-        """Advance the kernel until it returns DONE or LOG_FULL, or with `more` until the last job needs a planned run
-        time."""
+    def go_on(self, state: KernelState) -> None:
+        """Advance the kernel until all jobs have ended, or the state's job `last` needs a planned run time."""
         at, tell, requests, statuses = self.at, self.driver.tell, self.requests, self.statuses
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
         risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
-        last = len(requests) - 1 if more else -1
+        last = int(state.record["last"][0])
         reason = pool.NEEDS_PREDICTION if state.record["phase"][0] == pool.PREDICTED else advance(state)
         while True:
             if logged[0]:
@@ -73,7 +60,7 @@ class DrivenPredictor:
             if reason == pool.NEEDS_PREDICTION:
                 job = int(job_field[0])
                 if job == last:
-                    return reason
+                    return
                 now = float(now_field[0])
                 asked = requests[job]
                 prediction = tell(Submit(now, asked))[""]
@@ -94,8 +81,10 @@ class DrivenPredictor:
                     again = possible(float(revised), requests[job].job_id)
                     planned[job] = max(min(again, request[job]), elapsed + 1.0)
                 at.plan(requests[job].row, start + float(planned[job]))
+            elif reason == pool.LOG_FULL:
+                state.enlarge_log()
             else:
-                return reason
+                return
             reason = advance(state)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock with `kernel` as predictor, both compiled; the steps are the same as in `clock.drive`."""
+"""The simulated clock with `kernel` as predictor, both compiled; the steps are the same as in
+`clock.DrivenPredictor`."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..compiled import inner, kernel
-from ..compiled.arrays import Record, address_of, called_there
+from ..compiled import kernel
+from ..compiled.arrays import address_of, called_there
 from ..predict.runtime.kernel import Kernel
 from ..predict.similarity import candidates as similarity
 from ..predict.similarity.candidates import Memory, Options, grown, make_memory
@@ -32,8 +33,8 @@ def drive_kernel(
     """Run the compiled scheduler to the end of the log with a fresh `kernel` in closed loop; return the final state.
 
     `seen` has the fields of each simulated job that are known at submission, in log order, with the planning request.
-    The schedule equals the schedule of `clock.drive` with the same predictor (a test checks this), without a Python
-    call per job: about 30 microseconds each.
+    The schedule equals the schedule of `clock.DrivenPredictor` with the same predictor (a test checks this), without a
+    Python call per job: about 30 microseconds each.
     """
     n, slots = len(seen.numbers), SLOTS
     numbers, codes = seen.numbers, seen.codes
@@ -94,7 +95,10 @@ def follow_schedule(
                 return NO_SLOT
             at[LEFT] -= 1
             slot_of[job] = free[at[LEFT]]
-            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
+            entry = jobs[job]  # without a similar job, the requested time is the planned run time
+            similarity.note(m, slot_of[job], numbers[job], codes[job])
+            entry.planned = max(min(similarity.forecast(m, o, slot_of[job], s.now, entry.request), entry.request), 1.0)
+            similarity.met(m, slot_of[job], codes[job])
             if rules[0].risk_budget > 0.0:
                 similarity.tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
             at[ASKED] += 1
@@ -110,12 +114,3 @@ def follow_schedule(
             return reason
         if reason == pool.NEEDS_PREDICTION and at[ASKED] % EVERY == 0:
             return TICK
-
-
-@inner
-def plan(m: Memory, o: Options, slot: int, now: float, numbers: np.ndarray, codes: np.ndarray, entry: Record) -> None:
-    """Plan a job submitted now with its prediction, limited to the range from 1 s to the requested time; without a
-    similar job, with the requested time."""
-    similarity.note(m, slot, numbers, codes)
-    entry.planned = max(min(similarity.forecast(m, o, slot, now, entry.request), entry.request), 1.0)
-    similarity.met(m, slot, codes)

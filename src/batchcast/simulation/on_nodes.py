@@ -8,7 +8,7 @@ and `Ordering` orders the queue by predictions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,8 @@ from ..planning import order as planning
 from ..planning.order import OrderRule
 from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
-from ..schedule.slurm.simulate import Lengths, Reorder, Seen, SlurmSchedule, simulate_slurm
+from ..schedule.slurm.arrays import codes_of
+from ..schedule.slurm.simulate import Lengths, Seen, SlurmSchedule, simulate_slurm
 from ..table import Trace
 from ..table.memory import share_of
 from .clock import possible
@@ -70,94 +71,70 @@ def orderable(machine: Machine) -> Machine:
     return replace(machine, settings=settings)
 
 
-def reorder_by(
-    rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float],
-    kind: Callable[[NodeRequest], int] | None = None,
-) -> Reorder:  # fmt: skip
-    """Return a function that reorders the waiting jobs by `planning.order`; the simulation calls it every 30 s.
+class QueueOrder:
+    """A function that reorders the waiting jobs by `planning.order`; the simulation calls it every 30 s.
 
-    `kind` gives jobs of the same user, name and command the same number (`kind_of`); jobs with number 0 need no
-    history. If `kind` is None, no job needs a history.
-    """
-    ordered = sorted(requests, key=lambda r: r.submit)
-    lengths = np.array([length(r) for r in ordered])
-    sizes = np.array([float(r.cpus) for r in ordered])
-    kinds_of = None if kind is None else np.array([kind(r) for r in ordered], np.int64)
-    by_forecast = _ByForecast(rule, ordered, lengths, sizes, kinds_of)
-    finder = planning.AgeFinder(float(machine.cpus))
-    where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
-    kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
-    in_queue = rule.within == "queue"
-    steady = in_queue and rule.age == rule.age and by_forecast.due == math.inf
-    last: tuple[bytes, np.ndarray, float] = b"", np.zeros(0, np.int64), math.inf
-
-    def reorder(seen: Seen) -> tuple[np.ndarray, float]:
-        nonlocal last
-        jobs = seen.places.tobytes() + seen.arrival.tobytes()
-        if in_queue and jobs == last[0] and seen.now < min(last[2], by_forecast.due):
-            return answer(seen)  # without a new job or a job that has left the queue, no factor changes
-        last = jobs, *decide(seen)
-        return answer(seen)
-
-    def answer(seen: Seen) -> tuple[np.ndarray, float]:
-        _, factor, crossing = last
-        if steady and not np.isnan(seen.arrival).any():
-            return factor, crossing
-        return factor, min(crossing, seen.now + FOUND_EVERY_S)
-
-    def decide(seen: Seen) -> tuple[np.ndarray, float]:
-        """Return the factors, and when the next job reaches the age limit."""
-        group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
-        who = seen.user if rule.within == "user" else seen.account
-        party = who.astype(np.int64) * len(where) + kinds[seen.places]
-        queue = planning.Queue(
-            group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
-            by_forecast.lengths(seen), party,
-        )  # fmt: skip
-        age = rule.age
-        if age != age:
-            age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
-        order = planning.decide_order(queue, replace(rule, age=age), seen.now)
-        coming = seen.arrival[~order.aged] + age
-        return order.factor, float(np.fmin.reduce(coming, initial=math.inf)) + 1e-6
-
-    return reorder
-
-
-class _ByForecast:
-    """The run times by which waiting jobs are ordered: predictions or time limits.
-
-    Time limits order the jobs without a history, and the jobs of users who had too many jobs that ran longer than
-    predicted.
+    `length` gives the run time by which a job is ordered. Time limits order the jobs without a history, and the jobs of
+    users who had too many jobs that ran longer than predicted. `kind` gives jobs of the same user, name and command the
+    same number (`kind_of`); jobs with number 0 need no history. If `kind` is None, no job needs a history.
     """
 
     def __init__(
-        self, rule: OrderRule, ordered: Sequence[NodeRequest], lengths: np.ndarray, sizes: np.ndarray,
-        kind: np.ndarray | None,
+        self, rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest],
+        length: Callable[[NodeRequest], float], kind: Callable[[NodeRequest], int] | None = None,
     ) -> None:  # fmt: skip
-        users: dict[str, int] = {}
-        self._user = np.array([users.setdefault(r.user, len(users)) for r in ordered], np.int64)
-        self._submit, self._limit, self._run = (
-            np.array([getattr(r, name) for r in ordered], float) for name in ("submit", "limit", "run")
+        ordered = sorted(requests, key=lambda r: r.submit)
+        self._rule, self._finder = rule, planning.AgeFinder(float(machine.cpus))
+        self._submit, self._limit, self._run, self._size = (
+            np.array([getattr(r, name) for r in ordered], float) for name in ("submit", "limit", "run", "cpus")
         )
+        self._length = np.array([length(r) for r in ordered])
         self._by_limit = np.array([rule.length(math.nan, r.limit) for r in ordered])
-        self._length, self._size, self._most = lengths, sizes, rule.most_overrun
-        self._kind = kind if rule.own_history and kind is not None else np.zeros(len(ordered), np.int64)
+        self._user = codes_of(r.user for r in ordered)
+        self._party = codes_of((r.qos, tuple(sorted(r.partitions))) for r in ordered)
+        self._parties = int(self._party.max(initial=0)) + 1
+        self._kind = np.array([kind(r) if kind and rule.own_history else 0 for r in ordered], np.int64)
         self._ended = np.zeros(int(self._kind.max(initial=0)) + 1, bool)  # by kind: whether a job of the kind has ended
         self._ended[0] = True
-        may_change = (self._most < 1 or bool(self._kind.any())) and bool((lengths < self._by_limit).any())
-        self._over, self._first = np.zeros(len(users), bool), 0
-        self.due = -math.inf if may_change else math.inf  # when `lengths` updates users and kinds next
+        self._over, self._first = np.zeros(int(self._user.max(initial=0)) + 1, bool), 0
+        may_change = rule.most_overrun < 1 or bool(self._kind.any())
+        may_change = may_change and bool((self._length < self._by_limit).any())
+        self._due = -math.inf if may_change else math.inf  # when users and kinds are updated next
+        self._steady = rule.within == "queue" and rule.age == rule.age and not may_change
+        self._last: tuple[bytes, np.ndarray, float] = b"", np.zeros(0, np.int64), math.inf
 
-    def lengths(self, seen: Seen) -> np.ndarray:
-        """Return the run times (k,) by which the waiting jobs are ordered now."""
-        if seen.now >= self.due:
-            self.due = seen.now + planning.OVERRUNS_EVERY_S
+    def __call__(self, seen: Seen) -> tuple[np.ndarray, float]:
+        """Return the factors of the waiting jobs, and when the factors may change without a new job."""
+        jobs = seen.places.tobytes() + seen.arrival.tobytes()
+        last, factor, crossing = self._last
+        # without a new job or a job that has left the queue, no factor changes
+        if self._rule.within != "queue" or jobs != last or seen.now >= min(crossing, self._due):
+            factor, crossing = self._decide(seen)
+            self._last = jobs, factor, crossing
+        if self._steady and not np.isnan(seen.arrival).any():
+            return factor, crossing
+        return factor, min(crossing, seen.now + FOUND_EVERY_S)
+
+    def _decide(self, seen: Seen) -> tuple[np.ndarray, float]:
+        """Return the factors, and when the next job reaches the age limit."""
+        mine, rule = seen.places, self._rule
+        group = np.where(seen.array >= 0, len(self._size) + seen.array, mine)
+        who = seen.user if rule.within == "user" else seen.account
+        party = who.astype(np.int64) * self._parties + self._party[mine]
+        if seen.now >= self._due:
+            self._due = seen.now + planning.OVERRUNS_EVERY_S
             self._look(seen)
-        mine: np.ndarray = seen.places
         by_limit = self._over[self._user[mine]] | ~self._ended[self._kind[mine]]
-        chosen: np.ndarray = np.where(by_limit, self._by_limit[mine], self._length[mine])
-        return chosen
+        length = np.where(by_limit, self._by_limit[mine], self._length[mine])
+        queue = planning.Queue(
+            group, seen.arrival, self._size[mine], seen.priority, seen.factor, seen.factor != 0, length, party
+        )
+        age = rule.age
+        if age != age:
+            age = self._finder.look(mine.tolist(), seen.arrival, length * queue.size, seen.now)
+        order = planning.decide_order(queue, replace(rule, age=age), seen.now)
+        coming = seen.arrival[~order.aged] + age
+        return order.factor, float(np.fmin.reduce(coming, initial=math.inf)) + 1e-6
 
     def _look(self, seen: Seen) -> None:
         """Update the users with too many overruns and the kinds with a history, from recently running jobs."""
@@ -171,8 +148,9 @@ class _ByForecast:
         self._first += int(still[0]) if len(still) else 0
         elapsed = np.minimum(seen.now - seen.start[counts], self._run[counts])
         columns = (column[counts] for column in (self._length, self._limit, self._size))
+        ran = planning.Ran(self._user[counts], elapsed, *columns)
         self._over[:] = False
-        self._over[planning.overrunning(planning.Ran(self._user[counts], elapsed, *columns), self._most)] = True
+        self._over[planning.overrunning(ran, self._rule.most_overrun)] = True
 
 
 SECOND = "+"
@@ -352,7 +330,8 @@ def simulate_on(
         left["with their requested memory they do not fit the machine"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, queue.memory)
     plan = _plan(trace, machine, predictor, procs, protocol)
-    reorder, order = None, queue.order
+    reorder: QueueOrder | None = None
+    order = queue.order
     if order is not None and order.by != "none":
         machine = orderable(machine)
         spec = "requested" if order.by == "limit" else order.predictor
@@ -362,7 +341,7 @@ def simulate_on(
         def length(r: NodeRequest) -> float:
             return rule.length(math.nan if by is None else by(r), r.limit)
 
-        reorder = reorder_by(rule, machine, jobs, length, lambda r: kinds[row_of(r)])
+        reorder = QueueOrder(rule, machine, jobs, length, lambda r: kinds[row_of(r)])
     before = clock() if clock is not None else math.nan
     lengths = None if plan is None else Lengths(plan)
     if queue.lengths is not None:
@@ -378,9 +357,9 @@ def _kinds(trace: Trace) -> list[int]:
     """Number the jobs by user, name and command; jobs with equal numbers are each other's history. 0 means an unknown
     user."""
     columns = (trace.nominal(name).decode() for name in ("user_id", "job_name", "app_id"))
-    number: dict[tuple[Hashable, ...], int] = {}
-    rows = zip(*columns, strict=True)
-    return [0 if row[0] is None else number.setdefault(planning.kind_of(*row), len(number) + 1) for row in rows]
+    keys = (None if row[0] is None else planning.kind_of(*row) for row in zip(*columns, strict=True))
+    numbers: list[int] = (codes_of(keys) + 1).tolist()
+    return numbers
 
 
 def _as_schedule(

@@ -17,13 +17,11 @@ import numpy as np
 from ..errors import BatchcastError, UsageError, check_takes, check_word, raised_outside, standing_at
 from ..events.driver import Driver
 from ..events.event import End, Event, Overdue, Start, Submit
-from ..events.record import entries_of
-from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..predict.registry import made, name_of
 from ..schedule.orders import CORRECTIONS, correct_plan
-from .clock import planned_run_time, possible
-from .policy import Policy
+from .clock import planned_run_time, possible, system_state
+from .policy import ARGUMENTS, Policy
 from .scheduler import Job, Machine, Node, Where
 
 
@@ -45,7 +43,7 @@ class OwnPolicy:
             raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
                              f" with {FORM}, or a Policy with its words, as Policy(order='sjf'))")  # fmt: skip
         if isroutine(given) and (parameters := tuple(signature(given).parameters)):
-            if len(parameters) == len(KEY):
+            if len(parameters) == len(ARGUMENTS):
                 raise UsageError(f"policy: {name} takes five numbers, as an order of the queue does",
                                  hint=f"policy=batchcast.Policy(order={name})")  # fmt: skip
             given = SimpleNamespace(start=given) if len(parameters) == 3 else given
@@ -66,14 +64,14 @@ class OwnPolicy:
         return deepcopy(self.given)
 
 
-KEY = ("now", "submit", "procs", "planned", "wait")
 FORM = "start(queue, machine, now)"
 MORE = "batchcast.testing.check_policy lists every other fault"
 
 
 @dataclass
 class OwnRun:
-    """The state of one simulation: the actual values of each job, and the state that the scheduler sees.
+    """The state of one simulation: the job records of the compiled kernel, into which starts and first planned run
+    times are written, and the state that the scheduler sees.
 
     `ends` and `plans` are heaps of (instant, job); after a correction, the entry with the old planned end stays in the
     heap.
@@ -82,16 +80,16 @@ class OwnRun:
     policy: OwnPolicy
     requests: Sequence[JobRequest]
     statuses: Sequence[Name]
-    run: Sequence[float]
-    first: list[float]
+    jobs: np.ndarray
     machine: Machine
     predictor: Any = None
     plan_level: float | None = None
 
     def __post_init__(self) -> None:
-        count = len(self.requests)
-        self.start, self.backfilled, self.corrections = np.full(count, np.nan), np.zeros(count, bool), 0
-        self.where: list[Where] = [{}] * count
+        self.start, self.corrections = self.jobs["start"], 0
+        self.run: list[float] = self.jobs["run"].tolist()
+        self.first: list[float] = self.jobs["first"].tolist()
+        self.where: list[Where] = [{}] * len(self.jobs)
         self.queue: dict[int, Job] = {}
         self.ends: list[tuple[float, int]] = []
         self.plans: list[tuple[float, int]] = []
@@ -109,10 +107,10 @@ class OwnRun:
                 raise UsageError(f"{who} has no method place (accepted: an object with place(job, nodes), or a class)")
             check_takes(allocator, who, "place(job, nodes)")
             self.machine.allocator = allocator
-        self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
-        self.driver = Driver({} if self.predictor is None else {"": self.predictor}, self.at)
+        self.at = system_state(self.machine.total, self.requests)
+        self.driver = Driver({"": self.predictor}, self.at)
 
-    def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
+    def go(self, tick: Callable[[int], None] | None = None) -> None:
         """Process all instants; at each instant it processes exceeded plans, then ends, then submissions, and then
         calls the scheduler."""
         submit = [request.submit_time for request in self.requests]
@@ -146,7 +144,7 @@ class OwnRun:
                 f" {self.machine.total}), and there is no further event (accepted: a policy that starts every job)",
                 hint="machine.wake_at(time) requests a later call; batchcast.testing.check_policy finds other errors",
             )
-        return self
+        self.jobs["first"] = self.first
 
     def _is_plan(self, plan: tuple[float, int]) -> bool:
         job = self.machine._running.get(plan[1])
@@ -155,10 +153,12 @@ class OwnRun:
     def _end(self, row: int) -> float:
         return float(self.start[row]) + self.run[row]
 
-    def _tell(self, event: Event) -> None:
-        self.events.append(event)
-        if self.predictor is not None:
-            self.at.apply(event)
+    def _tell(self, event: Event, planned_end: float | None = None) -> Any:
+        """Pass an event to the predictor, and the event of a job that is not started here to the scheduler; return the
+        prediction for a submitted job."""
+        if not isinstance(event, Start):
+            self.events.append(event)
+        return self.driver.tell(event, planned_end=planned_end).get("") if self.predictor is not None else None
 
     def _correct(self, now: float) -> None:
         """Give jobs that exceed their plan a new planned run time: the predictor's revision, or the policy's rule."""
@@ -172,20 +172,17 @@ class OwnRun:
             self.steps[row], self.corrections = step + 1, self.corrections + 1
             rule = CORRECTIONS[self.policy.correct]
             job.planned = float(correct_plan(rule, elapsed, self.first[row], job.req_time, step))
-            event = Overdue(now, self.requests[row], elapsed)
-            self._tell(event)
+            self._tell(Overdue(now, self.requests[row], elapsed), job.start_time + job.planned)
             if hasattr(self.predictor, "revise"):
                 revised = self.predictor.revise(self.requests[row], elapsed, self.at)
                 if revised is not None:
                     job.planned = max(min(possible(float(revised), job.job_id), job.req_time), elapsed + 1.0)
+                self.at.plan(row, job.start_time + job.planned)
             self._plan(job)
-            self.driver.observe(event)
 
     def _plan(self, job: Job) -> None:
         job.planned_end = job.start_time + job.planned
         heappush(self.plans, (job.planned_end, job.row))
-        if self.predictor is not None:
-            self.at.plan(job.row, job.planned_end)
 
     def _finish(self, now: float) -> None:
         while self.ends and self.ends[0][0] <= now:
@@ -193,20 +190,15 @@ class OwnRun:
             self.machine.give_back(self.machine._running[row])
             request = self.requests[row]
             wait = float(self.start[row]) - request.submit_time
-            event = End(now, request, self.run[row], wait, self.statuses[row])
-            self._tell(event)
-            self.driver.observe(event)
+            self._tell(End(now, request, self.run[row], wait, self.statuses[row]))
 
     def _submit(self, row: int, now: float) -> None:
-        request, forecast = self.requests[row], None
-        event = Submit(now, request)
+        request = self.requests[row]
+        forecast = self._tell(Submit(now, request))
         if self.predictor is not None:
-            forecast = self.driver.submitted(event)[""]
             seconds = possible(planned_run_time(forecast, self.plan_level), request.job_id)
             self.first[row] = max(min(seconds, request.req_time), 1.0)
         self.queue[row] = Job(row, request, self.first[row], forecast)
-        self._tell(event)
-        self.driver.observe(event)
 
     def _ask(self, now: float) -> None:
         """Call the scheduler once; the jobs that it yields start at once."""
@@ -222,7 +214,7 @@ class OwnRun:
             raise raised_outside(error, f"{self.policy.name}, at {now:g} s,", MORE) from error
         first = next(iter(self.queue), math.inf)
         for row in started:
-            self.backfilled[row] = row > first
+            self.jobs["backfilled"][row] = row > first
         for time in machine.wakes:
             heappush(self.wakes, time)
         machine.wakes.clear()
@@ -258,11 +250,8 @@ class OwnRun:
         machine.take(job, where)
         self.where[job.row] = job.nodes
         heappush(self.ends, (self._end(job.row), job.row))
-        event = Start(now, self.requests[job.row], now - job.submit_time)
-        if self.predictor is not None:
-            self.at.apply(event)
         self._plan(job)
-        self.driver.observe(event)
+        self._tell(Start(now, self.requests[job.row], now - job.submit_time), job.planned_end)
         return job.row
 
     def _check_nodes(self, job: Job, where: Any, now: float, by: Any) -> None:

@@ -95,7 +95,8 @@ def _imported(module: str, function: str, option: str) -> Callable[..., float]:
 
 
 def _of_function(function: Callable[..., float], on: int, ageing: float) -> Order:
-    return Order(USER, on, ageing, compiled(function).address, _varies(function))
+    # keys change while jobs wait if the function reads its first or its last argument
+    return Order(USER, on, ageing, compiled(function).address, reads(function, (0, len(ARGUMENTS) - 1)))
 
 
 @cache
@@ -121,18 +122,10 @@ def _sentence(error: Exception) -> str:
     return " ".join(sentences)[:400]
 
 
-@cache
-def _varies(function: Callable[..., float]) -> bool:
-    """Return whether keys change while jobs wait: the function uses its first or its last argument."""
-    return reads(function, (0, len(ARGUMENTS) - 1))
-
-
-BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
-EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
 CODES: Mapping[str, Mapping[str, int]] = {
-    "backfill": BACKFILLS,
+    "backfill": {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE},
     "correct": orders.CORRECTIONS,
-    "event_order": EVENT_ORDERS,
+    "event_order": {"instant": state.INSTANT, "pyss": state.PYSS},
     "running_ends": ON,
     "due_ends": ON,
 }
@@ -269,11 +262,8 @@ class Policy:
             "correction": orders.CORRECTIONS[self.correct],
             **{f"head_{name}": value for name, value in head._asdict().items()},
             **{f"candidate_{name}": value for name, value in candidate._asdict().items()},
+            **{name: getattr(self, name) for name in ("first_after", "due_after", "risk_budget", "refresh")},
             "head_after": min(self.head_after, self.first_after),
-            "first_after": self.first_after,
-            "due_after": self.due_after,
-            "risk_budget": self.risk_budget,
-            "refresh": int(self.refresh),
         }
 
 

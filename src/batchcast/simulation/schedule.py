@@ -97,6 +97,13 @@ class Schedule(Result):
         return {**figures, "corrections": self.corrections}
 
 
+def schedule_of(jobs: np.ndarray, rows: np.ndarray, job_id: np.ndarray, *counts: Any) -> Schedule:
+    """Return the schedule of the kernel's job records (n,); `counts` are the fields of `Schedule` from `total` on."""
+    submit, start, planned = (jobs[name].copy() for name in ("submit", "start", "first"))
+    procs, backfilled = jobs["procs"].astype(np.int64), jobs["backfilled"].astype(bool)
+    return Schedule(rows, job_id, submit, start, start + jobs["run"], procs, planned, backfilled, *counts)
+
+
 def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
     """Return which processors each job (n,) uses, numbered from 0, as closed intervals in ascending order.
 

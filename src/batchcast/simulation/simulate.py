@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -16,18 +17,18 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
-from ..predict.gate import lacking
+from ..predict.gate import class_codes, lacking
 from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
-from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
+from ..schedule.state import ASKED, GIVEN, RECENT, KernelState, make_jobs, make_state
 from ..table import Trace, check_log
-from .clock import drive, possible, tails_at
+from .clock import DrivenPredictor, possible, system_state, tails_at
 from .own_clock import OwnPolicy, OwnRun, nodes_of
 from .policies import as_policy
 from .policy import Policy
-from .schedule import Schedule
+from .schedule import Schedule, schedule_of
 from .scheduler import Machine
-from .workload import Workload, make_workload, native_planner, no_job, requests_of
+from .workload import Rings, Workload, make_workload, no_job, requests_of, submitted
 
 LOOPS = ("closed", "open")
 
@@ -125,104 +126,68 @@ def simulate(
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     if not len(work.rows):
         raise no_job(work.left_out)
-    planner = _Planner(runtime, loop, protocol, procs, plan_level)
-    if isinstance(policy, OwnPolicy):
-        return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
-    if machine:
+    if machine and not isinstance(policy, OwnPolicy):
         raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
-    jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
-    like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
+    known = _known(trace, work, runtime, loop, protocol, procs, plan_level)
+    method, notes = (None, ()) if known else _predictor(trace, work, runtime)
+    rows, left = (work.rows, trace.job_id[work.rows]), (work.left_out, (*work.notes, *notes))
+    planned = known[0] if known else work.lengths()
+    jobs = make_jobs(work.submit, work.procs, work.run, work.request, planned)
+    if isinstance(policy, OwnPolicy):
+        requests, statuses = requests_of(trace, work, procs)
+        site = Machine(work.total, machine)
+        own = OwnRun(policy, requests, statuses, jobs, site, method, plan_level)
+        kernel_s, nodes = timed(partial(own.go, tick), clock), tuple(own.where) if machine else ()
+        return schedule_of(jobs, *rows, work.total, own.corrections, *left, kernel_s, nodes)
+    like = None
+    if policy.refresh:  # jobs of one user with equal requested times are alike
+        like = class_codes(submitted(trace, work), ("user_id", "req_time"), len(work.rows))[0]
     state_of = partial(make_state, jobs, work.total, like=like, **policy.rules())
     run: Callable[[], Any]
-    notes: tuple[str, ...] = ()
-    if planner.is_known:
-        points, tails = planner.known(trace, work)
-        jobs["first"] = jobs["planned"] = points
-        state = state_of(planner=GIVEN, tails=tails)
+    in_kernel = native and plan_level is None
+    if known:
+        state = state_of(planner=GIVEN, tails=known[1])
+        run = partial(advance, state)
+    elif in_kernel and (rings := Rings.of(method)):
+        state = state_of(planner=RECENT, memory=rings.assign(trace, work, jobs))
         run = partial(advance, state)
     else:
-        method, notes = _predictor(trace, work, runtime)
-        in_kernel = native and plan_level is None
-        if in_kernel and (built_in := native_planner(method, trace, work, jobs)):
-            state = state_of(**built_in)
-            run = partial(advance, state)
+        state = state_of(planner=ASKED, ask_overdue=int(hasattr(method, "revise")), log_size=1 << 14)
+        if in_kernel and (driven := _driven_by_kernel(trace, work, method, tick)):
+            run = partial(driven, state)
         else:
-            state = state_of(planner=ASKED, ask_overdue=int(hasattr(method, "revise")), log_size=1 << 14)
-            if in_kernel and (driven := _driven_by_kernel(trace, work, procs, method, tick)):
-                run = partial(driven, state)
-            else:
-                run = partial(drive, state, *requests_of(trace, work, procs), method, work.total, plan_level, tick)
+            requests, statuses = requests_of(trace, work, procs)
+            at = system_state(work.total, requests)
+            run = partial(DrivenPredictor(method, at, plan_level, tick, requests, statuses).go_on, state)
     if clock is not None:
         empty = np.zeros(0)
         advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
-    kernel_s = _timed(run, clock)
-    made = (jobs["start"].copy(), jobs["first"].copy(), jobs["backfilled"].astype(bool))
-    return _schedule(trace, work, *made, int(state.record["corrections"][0]), kernel_s, notes)
+    kernel_s = timed(run, clock)
+    return schedule_of(jobs, *rows, work.total, int(state.record["corrections"][0]), *left, kernel_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    """The predictor of a simulation, how it learns (`loop`, `protocol`), and which predicted quantile is the planned
-    run time."""
-
-    runtime: Any
-    loop: str
-    protocol: str
-    procs: str
-    level: float | None
-
-    @property
-    def name(self) -> str:
-        """Return the predictor's name; empty for your own object."""
-        return parse_spec(self.runtime)[0] if isinstance(self.runtime, str) else ""
-
-    @property
-    def is_known(self) -> bool:
-        """Return whether all planned run times can be computed before the simulation starts."""
-        return self.name in ("requested", "actual") or self.loop == "open"
-
-    def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return each job's planned run time (requested, actual or predicted by a replay), and the predicted quantiles
-        or None."""
-        if self.name == "requested":
-            return np.maximum(work.request, 1.0), None
-        if self.name == "actual":
-            return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
-        method, total = _predictor(trace, work, self.runtime)[0], float(work.total)
-        said_of = replay(trace, {self.name: method}, protocol=self.protocol, procs=self.procs, total=total)
-        forecasts = said_of[self.name]
-        points, tails = forecasts.points, None
-        if self.level is not None and forecasts.levels:
-            points = np.array([np.interp(self.level, forecasts.levels, row) for row in forecasts.quantiles])
-        if forecasts.levels:
-            tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
-        said = points[work.rows]
-        for row in np.flatnonzero(~(said >= 0.0))[:1].tolist():
-            possible(float(said[row]), trace.job_id[work.rows[row]])
-        return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
-
-
-def _by_own_policy(
-    trace: Trace, work: Workload, policy: OwnPolicy, planner: _Planner, machine: Machine,
-    clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
-) -> Schedule:  # fmt: skip
-    """Simulate with a user's own scheduler in Python."""
-    points = planner.known(trace, work)[0] if planner.is_known else np.maximum(work.request, 1.0)
-    method, notes = (None, ()) if planner.is_known else _predictor(trace, work, planner.runtime)
-    requests, statuses = requests_of(trace, work, planner.procs)
-    own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, planner.level)
-    kernel_s = _timed(partial(own.go, tick), clock)
-    nodes = tuple(own.where) if machine.nodes else ()
-    made = (own.start, np.array(own.first, dtype=float), own.backfilled, own.corrections)
-    return _schedule(trace, work, *made, kernel_s, notes, nodes)
-
-
-def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """Return the class of each job (n,): jobs of one user with equal requested times; -1 if the user is unknown."""
-    pairs = np.column_stack([user, request])
-    like: np.ndarray = np.where(user < 0, -1, np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1))
-    return like
+def _known(
+    trace: Trace, work: Workload, runtime: Any, loop: str, protocol: str, procs: str, level: float | None
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Return each job's planned run time (requested, actual or predicted by a replay), and the predicted quantiles or
+    None; None if the run times are predicted during the simulation."""
+    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
+    if name in ("requested", "actual"):
+        return work.lengths(name == "actual"), None
+    if loop != "open":
+        return None
+    method = _predictor(trace, work, runtime)[0]
+    forecasts = replay(trace, {name: method}, protocol=protocol, procs=procs, total=float(work.total))[name]
+    points, tails = forecasts.points, None
+    if forecasts.levels:
+        tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
+        if level is not None:
+            points = np.array([np.interp(level, forecasts.levels, row) for row in forecasts.quantiles])
+    said = points[work.rows]
+    for row in np.flatnonzero(~(said >= 0.0))[:1].tolist():
+        possible(float(said[row]), trace.job_id[work.rows[row]])
+    return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
 
 
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> tuple[Any, tuple[str, ...]]:
@@ -235,7 +200,7 @@ def _predictor(trace: Trace, work: Workload, runtime: Any) -> tuple[Any, tuple[s
 
 
 def _driven_by_kernel(
-    trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
+    trace: Trace, work: Workload, method: Any, tick: Callable[[int], None] | None
 ) -> Callable[[KernelState], KernelState] | None:
     """Return the compiled simulated clock for a fresh `kernel` predictor; None for any other predictor."""
     from ..predict.runtime.kernel import Kernel  # loads forty kernels, which other predictors do not need
@@ -245,29 +210,15 @@ def _driven_by_kernel(
     from ..predict.similarity.coding import coded
     from .kernel_clock import drive_kernel
 
-    seen = {name: values.take(work.rows) for name, values in trace.at_submission(procs).items()}
-    asked = coded({**seen, "procs": work.procs.astype(float), "req_time": work.request}, len(work.rows))
-    return partial(drive_kernel, seen=asked, predictor=method, tick=tick)
+    return partial(drive_kernel, seen=coded(submitted(trace, work), len(work.rows)), predictor=method, tick=tick)
 
 
-def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
-    """Return how long the simulation takes in seconds; NaN without a clock."""
-    if clock is None:
-        run()
-        return float("nan")
-    before = clock()
+def timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
+    """Run a simulation; return how long it takes in seconds, NaN without a clock."""
+    now = clock or (lambda: math.nan)
+    before = now()
     run()
-    return clock() - before
-
-
-def _schedule(
-    trace: Trace, work: Workload, start: np.ndarray, planned: np.ndarray, backfilled: np.ndarray, corrections: int,
-    kernel_s: float, notes: tuple[str, ...], nodes: tuple[Mapping[int, int], ...] = (),
-) -> Schedule:  # fmt: skip
-    """Return the schedule of a workload's jobs from their starts and their first planned run times."""
-    jobs = (work.rows, trace.job_id[work.rows], work.submit, start, start + work.run, work.procs, planned, backfilled)
-    notes = (*work.notes, *notes)
-    return Schedule(*jobs, work.total, corrections, work.left_out, notes, kernel_s, nodes)
+    return now() - before
 
 
 def simulate_split(

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word
 from ..job import JobRequest, Name
-from ..predict.gate import class_codes, numbered
+from ..predict.gate import class_codes
 from ..predict.runtime.baselines import Last2, RecentMean
 from ..schedule.orders import recent_memory
-from ..schedule.state import RECENT
+from ..schedule.state import Memory
 from ..table import Nominal, Trace, Values
 from ..units import counted, span
 
@@ -64,6 +64,10 @@ class Workload:
     total: int
     left_out: Mapping[str, int]
     notes: tuple[str, ...]
+
+    def lengths(self, is_actual: bool = False) -> np.ndarray:
+        """Return the requested (or actual) run times as planned run times (n,), which are at least 1 s."""
+        return np.asarray(np.maximum(np.minimum(self.run, self.request) if is_actual else self.request, 1.0))
 
 
 def make_workload(
@@ -129,13 +133,10 @@ def _requests(
         request[~known] = default
         notes.append(f"{counted(int((~known).sum()))} without a request planned with {span(default)}")
     over = known & (run > request)
-    if kill:
-        run = np.where(over, request, run)
-        notes += [f"{counted(int(over.sum()))} killed at their requested time"] if over.any() else []
-    else:
-        request = np.maximum(request, run)
-        notes += [f"{counted(int(over.sum()))} exceeded the requested time and kept running"] if over.any() else []
-    return run, request, notes
+    if over.any():
+        what = "killed at their requested time" if kill else "exceeded the requested time and kept running"
+        notes.append(f"{counted(int(over.sum()))} {what}")
+    return (np.where(over, request, run), request, notes) if kill else (run, np.maximum(request, run), notes)
 
 
 def requests_of(
@@ -151,44 +152,30 @@ def requests_of(
     return requests, [statuses[row] for row in rows]
 
 
-def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarray) -> dict[str, Any] | None:
-    """Return arguments of `make_state` for the compiled form of a predictor; None if the predictor has no compiled
-    form.
-
-    The function writes the indices of the predictor's ring buffers into the job records. The function accepts only a
-    predictor's exact class, because a subclass may predict differently.
-    """
-    if type(predictor) not in (Last2, RecentMean):
-        return None
-    fields, settings = _remembered(predictor)
-    jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
-    if fields is not None:
-        alike, classes = class_codes(_submitted(trace, work), fields, len(work.rows))
-        jobs["alike_ring"] = np.where(alike >= 0, alike + count, -1)
-        count += classes
-    return {"planner": RECENT, "memory": recent_memory(count, **settings)}
-
-
-def _remembered(predictor: Last2 | RecentMean) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
-    """Return the fields in which a predictor's similar jobs agree (None: the predictor compares no jobs), and the
-    settings of its memory in the kernel."""
-    if isinstance(predictor, Last2):
-        return None, {"length": 2, "need": predictor.need, "whole_seconds": predictor.round == "down"}
-    return predictor.fields, {"length": predictor.k}
-
-
 class Rings:
-    """The memory of a compiled predictor for jobs that come in periods; it grows with new users and classes."""
+    """The memory of a predictor that is compiled into the kernel; it grows with the users and classes of further
+    jobs."""
 
     def __init__(self, predictor: Last2 | RecentMean) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
-        self.fields, self.settings = _remembered(predictor)
+        self.fields: tuple[str, ...] = ()  # similar jobs agree in these fields; without fields, no jobs are compared
+        self.settings: dict[str, Any] = {}
+        if isinstance(predictor, Last2):
+            self.settings = {"length": 2, "need": predictor.need, "whole_seconds": predictor.round == "down"}
+        else:
+            self.fields, self.settings = predictor.fields, {"length": predictor.k}
         self.memory = recent_memory(64, **self.settings)
 
-    def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> None:
-        """Write into the job records the ring buffers of each job's user and class."""
-        seen, n = _submitted(trace, work), len(work.rows)
-        jobs["user_ring"] = self._rings(seen, ("user_id",), n) if "user_id" in seen else -1
+    @classmethod
+    def of(cls, predictor: Any) -> Rings | None:
+        """Return the memory of a predictor that has a compiled form, else None; a subclass may predict differently."""
+        return cls(predictor) if type(predictor) in (Last2, RecentMean) else None
+
+    def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> Memory:
+        """Write into the job records the ring buffers of each job's user and class; return the memory in the
+        kernel."""
+        seen, n = submitted(trace, work), len(work.rows)
+        jobs["user_ring"] = self._rings(seen, ("user_id",), n)
         if self.fields:
             jobs["alike_ring"] = self._rings(seen, self.fields, n)
         if len(self.numbers) > len(self.memory.arrays["counts"]):
@@ -196,11 +183,14 @@ class Rings:
             self.memory = recent_memory(2 * len(self.numbers), **self.settings)
             for name, values in old.items():
                 self.memory.arrays[name][: len(values)] = values
+        return self.memory
 
     def _rings(self, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
         """Return the index of each job's ring buffer (n,), one buffer per class of jobs, -1 for no class; new classes
         get new buffers."""
         codes, classes = class_codes(seen, fields, n)
+        if not classes:  # also if the log lacks one of the columns
+            return codes
         known = np.flatnonzero(codes >= 0)
         first = np.zeros(classes, np.int64)
         first[codes[known[::-1]]] = known[::-1]
@@ -217,8 +207,8 @@ def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
     return list((np.ceil(np.log2(numbers)) if name == "procs_log2" else numbers).tolist())
 
 
-def _submitted(trace: Trace, work: Workload) -> dict[str, Values]:
+def submitted(trace: Trace, work: Workload) -> dict[str, Values]:
     """Return the simulated jobs' columns that are known at submission, with the processors and the requested time used
     for planning."""
-    seen = {n: v.take(work.rows) if isinstance(v, Nominal) else v[work.rows] for n, v in trace.at_submission().items()}
+    seen: dict[str, Values] = {name: values.take(work.rows) for name, values in trace.at_submission().items()}
     return {**seen, "procs": work.procs.astype(float), "req_time": work.request}

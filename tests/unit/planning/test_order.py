@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.naive.order import Row, ages, factors
 
 from batchcast.errors import UsageError
-from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, Ran, decide_order, factor_of, overrunning
+from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, Ran, decide_order, level_factors, overrunning
 
 BANDS = (128, 1000, 10_000)
 NOW = 50_000.0
@@ -23,7 +23,7 @@ NOW = 50_000.0
 def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
     """Draw waiting jobs of one to three tasks; their SiteFactor is 0, a level, an earlier factor or another's."""
     band = draw(st.sampled_from(BANDS))
-    ladder = factor_of(np.arange(LEVELS), band).tolist()
+    ladder = level_factors(band).tolist()
     rows = []
     for group in range(draw(st.integers(0, 12))):
         factor = draw(st.sampled_from([0, 0, *ladder]) | st.integers(-50, band))

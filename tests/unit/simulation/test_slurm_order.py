@@ -16,7 +16,7 @@ from batchcast.machines.request import NodeRequest
 from batchcast.planning.order import OrderRule
 from batchcast.predict.protocol import Prediction
 from batchcast.schedule.slurm.simulate import Lengths, Seen, simulate_slurm
-from batchcast.simulation.on_nodes import Ordering, QueuePlan, orderable, reorder_by, simulate_on
+from batchcast.simulation.on_nodes import Ordering, QueueOrder, QueuePlan, orderable, simulate_on
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)
@@ -70,9 +70,9 @@ def test_an_unchanged_queue_keeps_the_order_that_a_planner_without_memory_would_
     rule = OrderRule(age=float(age))
 
     def forgetful(seen: Seen) -> tuple[np.ndarray, float]:
-        return reorder_by(rule, *parts)(seen)
+        return QueueOrder(rule, *parts)(seen)
 
-    kept, anew = (simulate_slurm(*parts[:2], reorder=each) for each in (reorder_by(rule, *parts), forgetful))
+    kept, anew = (simulate_slurm(*parts[:2], reorder=each) for each in (QueueOrder(rule, *parts), forgetful))
     assert kept.starts() == anew.starts()
 
 

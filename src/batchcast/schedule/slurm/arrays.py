@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -177,13 +177,18 @@ def filled(kind: Any, count: int, **columns: Any) -> np.ndarray:
     return table
 
 
-def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    """Return a set of named nodes as words of bits."""
-    words = [0] * width
-    for name in nodes:
-        if name in names:
-            words[names[name] >> 6] |= 1 << (names[name] & 63)
-    return [w - (1 << 64) if w >> 63 else w for w in words]
+def codes_of(values: Iterable[Any], without: Any = None) -> np.ndarray:
+    """Number the values in order of occurrence; the value `without` has the number NONE."""
+    known: dict[Any, int] = {}
+    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
+
+
+def bit_sets(groups: Sequence[Sequence[Any]], places: Mapping[Any, int]) -> np.ndarray:
+    """Return sets of named nodes as bits (sets, words)."""
+    inside = np.zeros((len(groups), (len(places) + 63) // 64 * 64), bool)
+    for k, names in enumerate(groups):
+        inside[k, [places[name] for name in names if name in places]] = True
+    return np.packbits(inside, axis=1, bitorder="little").view(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,7 @@ def make_state(
     heap[: len(events)] = np.array(events, HEAP)
     shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
     sets = np.zeros((SETS, width), np.int64)
-    sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
+    sets[IDLE] = sets[UP] = bit_sets([range(nodes)], {i: i for i in range(nodes)})[0]
     job = filled(JOB_STATE, n, part=NONE, head=NONE, start=np.nan, eligible=-1, sized=row["cpus"])
     job["accrued"], job["leaves_at"], job["preempted"] = FAR, FAR, -FAR
     return State(

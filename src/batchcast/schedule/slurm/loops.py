@@ -51,8 +51,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
     words, t = s.bits.shape[1], float(int(now))
     for w in range(words):
         s.bits[OPEN, w] = s.bits[UP, w]
-    for p in range(len(site.part) - 1):
-        s.part[p].failed = 0
+    s.part.failed[:] = 0
     s.reg[0].passes += 1
     depth, started, failed, seen = 0, 0, 0, int(s.reg[0].first)
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
@@ -121,10 +120,8 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
                 break
         if s.reg[0].slots == 0:
             open_table(site, rules, s, t)
-            for p in range(len(site.part) - 1):
-                s.part[p].part_tests = 0
-            for u in range(len(s.user_tests)):
-                s.user_tests[u] = 0
+            s.part.part_tests[:] = 0
+            s.user_tests[:] = 0
         outcome = test_job(site, jobs, rules, s, k, now, t)
         k += 1
         tests_before = max(tests_before - 1, 0)
@@ -134,8 +131,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
     if started:
         compact_until(s, k)
     if s.reg[0].slots > 0:
-        for i in range(len(site.node)):
-            s.node[i].booked = FAR
+        s.node.booked[:] = FAR
 
 
 @inner

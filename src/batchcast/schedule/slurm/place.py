@@ -29,12 +29,28 @@ def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
     return max(min(most, tasks), jobs.row[j].min_nodes) if tasks > 0 else most
 
 
+NOW, LATER, EMPTY = range(3)  # a node beside its running jobs, beside the jobs that `take_off` left, or without jobs
+
+
 @inlined
-def available(
-    site: Site, jobs: Jobs, j: int, i: int, free: int, spare: float, most: int, per: tuple[float, float]
-) -> int:
-    """Return how many of `free` processors on node i with `spare` MiB the job could use, ignoring GRES and sharing."""
-    per_node, per_cpu = per
+def available(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], when: int) -> int:
+    """Return the number of processors that the job could use on node i, NOW, LATER or if the node were EMPTY."""
+    node, per_node, per_cpu = s.node[i], per[0], per[1]
+    free, spare = site.node[i].cpus, site.node[i].memory
+    if jobs.row[j].features & ~site.node[i].features:
+        return 0
+    if when != EMPTY:
+        if (node.tmp_exclusive if when == LATER else node.exclusive_jobs) > 0:
+            return 0
+        if jobs.row[j].exclusive and (node.tmp_jobs if when == LATER else node.node_jobs) > 0:
+            return 0
+        free -= node.tmp_cpus if when == LATER else node.used_cpus
+        spare -= node.tmp_memory if when == LATER else node.used_memory
+    if jobs.row[j].any_gres:
+        for g in range(site.gres.shape[1]):
+            used = 0 if when == EMPTY else s.tmp_gres[i, g] if when == LATER else s.used_gres[i, g]
+            if jobs.gres[j, g] > site.gres[i, g] - used:
+                return 0
     if (per_node == 0 and spare < site.node[i].memory) or per_node > spare:
         return 0
     if per_cpu > 0 and free * per_cpu > spare:
@@ -56,37 +72,6 @@ def available(
     return int(tasks * jobs.row[j].per_task)
 
 
-@inlined
-def available_beside(
-    site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], later: bool
-) -> int:
-    """Return the number of processors that the job could use on node i; with `later`, after `take_off` removed jobs."""
-    node = s.node[i]
-    if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if later else node.exclusive_jobs) > 0:
-        return 0
-    if jobs.row[j].exclusive and (node.tmp_jobs if later else node.node_jobs) > 0:
-        return 0
-    if jobs.row[j].any_gres:
-        for g in range(site.gres.shape[1]):
-            used = s.tmp_gres[i, g] if later else s.used_gres[i, g]
-            if jobs.gres[j, g] > site.gres[i, g] - used:
-                return 0
-    cpus = site.node[i].cpus - (node.tmp_cpus if later else node.used_cpus)
-    memory = site.node[i].memory - (node.tmp_memory if later else node.used_memory)
-    return available(site, jobs, j, i, cpus, memory, most, per)
-
-
-@inlined
-def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """Return the number of processors that the job could use on node i if that node were empty."""
-    if jobs.row[j].features & ~site.node[i].features:
-        return 0
-    for g in range(site.gres.shape[1]):
-        if jobs.gres[j, g] > site.gres[i, g]:
-            return 0
-    return available(site, jobs, j, i, site.node[i].cpus, site.node[i].memory, most, per)
-
-
 @inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
     """Compute the processors that the job could use on each node of the set `words`: now, or if the nodes were empty
@@ -101,9 +86,9 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
         while word:
             i = (w << 6) + lowest(word)
             if empty:
-                free = available_empty(site, jobs, j, i, most, per)
+                free = available(site, jobs, s, j, i, most, per, EMPTY)
             else:
-                free = available_beside(site, jobs, s, j, i, most, per, False)
+                free = available(site, jobs, s, j, i, most, per, NOW)
             if free > 0:
                 s.node[i].free = free
                 total += free
@@ -120,7 +105,7 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for c in range(len(site.sample)):
-        each = available_empty(site, jobs, j, site.sample[c], most, per)
+        each = available(site, jobs, s, j, site.sample[c], most, per, EMPTY)
         if each > 0:
             for w in range(s.bits.shape[1]):
                 here = bits(s.bits[SEEN, w] & site.alike[c, w])
@@ -419,8 +404,7 @@ def mark_touching(s: State, t: float, latest: float, running: int) -> None:
     for w in range(s.bits.shape[1]):
         seen += bits(s.bits[SEEN, w])
     everyone = seen > MANY
-    for w in range((running >> 6) + 1):
-        s.marks[w] = -1 if everyone else 0
+    s.marks[: (running >> 6) + 1] = -1 if everyone else 0
     if everyone or latest < t + KILL_WAIT:
         return
     for w in range(s.bits.shape[1]):
@@ -486,7 +470,7 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
             s.node[i].tmp_exclusive -= jobs.row[o].exclusive
             for g in range(site.gres.shape[1]):
                 s.tmp_gres[i, g] -= jobs.gres[o, g]
-            free = available_beside(site, jobs, s, j, i, most, per, True)
+            free = available(site, jobs, s, j, i, most, per, LATER)
             if free > 0:
                 s.node[i].free = free
                 s.bits[RICH, i >> 6] |= one

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...compiled import inlined, inner
 from ...compiled.arrays import bits, lowest
 from .arrays import IDLE, MASK, MINE, NONE, QUEUED, SEEN, UP, WITNESS, Jobs, Rules, Site, State
-from .place import KILL_WAIT, available_beside, cpus_by, first_after, may_start, most_nodes, wanted_memory, will_run
+from .place import KILL_WAIT, NOW, available, cpus_by, first_after, may_start, most_nodes, wanted_memory, will_run
 from .policy import independent, plan_in, taken_cpus, too_many, too_much
 from .start import list_victims, preempt, start_job
 
@@ -305,8 +305,7 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
     """
     gives_way = site.part[part].preempts | jobs.row[j].preempts  # a job that may preempt does not need free nodes
     if gives_way or (rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then)):
-        for w in range(s.bits.shape[1]):
-            s.bits[WITNESS, w] = 0
+        s.bits[WITNESS] = 0
         return True
     shape, length = s.shape[jobs.row[j].form, part], plan_in(site, part, jobs.row[j].plan)
     refused = shape.refused == s.reg[0].grown or (shape.cycle == s.reg[0].passes and length >= shape.length)
@@ -328,7 +327,7 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
         while word:
             i, one = (w << 6) + lowest(word), word & -word
             word ^= one
-            free = available_beside(site, jobs, s, j, i, most, per, False)
+            free = available(site, jobs, s, j, i, most, per, NOW)
             if free > 0:
                 if s.node[i].booked <= end:
                     untouched = False
@@ -388,10 +387,17 @@ def plan_job(
             continue
         s.job[j].sized = taken_cpus(s)
         if start < earliest <= t:
-            return make_room(site, jobs, rules, s, j, part, row, now, t, length, reserves)
+            if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
+                return 0
+            preempt(site, jobs, rules, s, j, part, now)  # the booking keeps the nodes for the job
+            return 2 if reserves else 0
         start = max(start, earliest)
         if start <= t:
-            return start_now(site, jobs, rules, s, j, part, now, t)
+            if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
+                return 0
+            start_job(site, jobs, s, j, part, now, t, 1)
+            hold_back(site, s, t, s.job[j].planned)
+            return 1
         if not reserves:
             return 0
         if 0 <= later < start:
@@ -426,28 +432,6 @@ def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float,
 
 
 @inner
-def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float) -> int:
-    """Start the job on the chosen nodes and return 1; return 0 if a limit forbids the start."""
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
-        return 0
-    start_job(site, jobs, s, j, part, now, t, 1)
-    hold_back(site, s, t, s.job[j].planned)
-    return 1
-
-
-@inner
-def make_room(
-    site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, now: float, t: float, length: float,
-    reserves: bool,
-) -> int:  # fmt: skip
-    """Book the chosen nodes from now on, preempt the jobs on them and return 2; return 0 if a limit forbids it."""
-    if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
-        return 0
-    preempt(site, jobs, rules, s, j, part, now)
-    return 2 if reserves else 0
-
-
-@inner
 def reserve(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, t: float, start: float, until: float
 ) -> int:
@@ -456,8 +440,7 @@ def reserve(
     step = rules.bf_resolution
     begin = int(start) // step * step
     end = max(int(until) // step * step, begin + step)
-    for w in range(s.bits.shape[1]):
-        s.bits[MINE, w] = 0
+    s.bits[MINE] = 0
     for k in range(int(s.reg[0].taken)):
         i = s.node[k].taken
         s.bits[MINE, i >> 6] |= 1 << (i & 63)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...machines.request import NodeRequest
 from ...units import parse_duration
 from . import arrays
-from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, mask, records
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, bit_sets, codes_of, records
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
@@ -31,7 +31,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         ),
         gres=whole([[amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
         part=_partitions(machine, at["members"]),
-        inside=_sets([p.nodes for p in partitions], at["node"]),
+        inside=bit_sets([p.nodes for p in partitions], at["node"]),
         members=np.array([i for m in at["members"] for i in m], np.int64),
         qos=_qos(machine),
         qos_tres=_limits([q.limits.grp_tres for q in qos], tres),
@@ -50,8 +50,8 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         reservation=np.array(
             [(r.start, r.end, r.every, r.max_time, min(r.until, FAR)) for r in reservations], arrays.RESERVATION_RECORD
         ),
-        reserved=_sets([r.nodes for r in reservations], at["node"]),
-        alike=_sets(alike, at["node"]),
+        reserved=bit_sets([r.nodes for r in reservations], at["node"]),
+        alike=bit_sets(alike, at["node"]),
         sample=np.array([at["node"][names[0]] for names in alike], np.int64),
     )
     return site, at
@@ -100,12 +100,6 @@ def _index(machine: Machine) -> dict[str, Any]:
         "parent": parent,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
-
-
-def _sets(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> np.ndarray:
-    """Return sets of named nodes as bits (sets, words)."""
-    width = (len(places) + 63) // 64
-    return whole([mask(names, places, width) for names in groups], len(groups), width)
 
 
 def enforces_limits(machine: Machine) -> bool:
@@ -307,13 +301,13 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     _own(row[:-1], requests, np.array([_wall(index, int(v["qos"]), int(v["assoc"])) for v in alike])[kind])
     gres = whole([[amount(r.gres, g) for g in index["gres"]] for r in kinds], len(kinds), len(index["gres"]))
     shapes = [(*(values[name] for name in SHAPE), *held) for values, held in zip(alike, gres.tolist())]
-    row["form"][:-1] = _codes(shapes)[kind]
+    row["form"][:-1] = codes_of(shapes)[kind]
     licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in kinds])
     licenses = licenses.reshape(len(kinds), len(index["licenses"]))[kind]
     gres = gres[kind]
     row["licensed"][:-1], row["any_gres"][:-1] = licenses.sum(axis=1) > 0, gres.sum(axis=1) > 0
     for name, of in (("user", "user"), ("account", "account"), ("array", "array"), ("group", "key")):
-        row[name][:-1] = _codes([getattr(r, of) for r in requests], without="" if name == "array" else None)
+        row[name][:-1] = codes_of([getattr(r, of) for r in requests], without="" if name == "array" else None)
     row["earlier"][:-1] = _earlier(requests)
     needs, needs_kind, row["needs_from"] = _needs(requests)
     takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
@@ -327,16 +321,15 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
 def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
     """Return a class (n,) for each request, and one request of each class; requests of one class differ only in
     times."""
-    known: dict[Hashable, tuple[int, NodeRequest]] = {}
-    kind = np.empty(len(requests), np.int64)
-    for k, r in enumerate(requests):
-        asks = (
+    kind = codes_of(
+        (
             r.partitions, r.qos, r.account, r.user, r.min_nodes, r.max_nodes, r.tasks, r.tasks_per_node,
             r.cpus_per_task, or_none(r.mem_per_node), or_none(r.mem_per_cpu), r.features, r.exclusive, r.reservation,
             tuple(r.gres.items()) if r.gres else (), tuple(r.licenses.items()) if r.licenses else (),
-        )  # fmt: skip
-        kind[k] = known.setdefault(asks, (len(known), r))[0]
-    return kind, [r for _, r in known.values()]
+        )
+        for r in requests
+    )  # fmt: skip
+    return kind, [requests[k] for k in np.unique(kind, return_index=True)[1].tolist()]
 
 
 def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
@@ -421,12 +414,6 @@ def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
             earlier[k] = last.get((r.user, r.name), NONE)
             last[r.user, r.name] = k
     return earlier
-
-
-def _codes(values: Sequence[Any], without: Any = None) -> np.ndarray:
-    """Number the values in order of occurrence; the value `without` has the number NONE."""
-    known: dict[Any, int] = {}
-    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
 SPANS = {"half_life": "DecayHalfLife", "calc_period": "CalcPeriod", "max_age": "MaxAge"}

@@ -143,7 +143,7 @@ def run_order(s: State, j: int, end: float) -> None:
     k = int(s.reg[0].running)
     s.reg[0].running += 1
     while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
-        s.active[k].job, s.active[k].end = s.active[k - 1].job, s.active[k - 1].end
+        s.active[k] = s.active[k - 1]
         s.job[s.active[k].job].place = k
         k -= 1
     s.active[k].job, s.active[k].end = j, end
@@ -156,7 +156,7 @@ def stop_order(s: State, j: int) -> None:
     """Remove a job from the running jobs."""
     s.reg[0].running -= 1
     for k in range(s.job[j].place, int(s.reg[0].running)):
-        s.active[k].job, s.active[k].end = s.active[k + 1].job, s.active[k + 1].end
+        s.active[k] = s.active[k + 1]
         s.job[s.active[k].job].place = k
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from ...events.recorded import outcome
 from ...machines.machine import Limits
 from ...table import Nominal, Trace
+from ...table.memory import share_of, units_of
 
 TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
 """Slurm's names of what a cap may limit, except jobs."""
@@ -91,6 +92,26 @@ class Queue:
         """Return the resources that a cap may limit, such as processors: (n,) each."""
         found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
         return found if self.gpus is None else {**found, "gpu": self.gpus}
+
+
+def queue_of(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
+    """Return the jobs of `rows` that ran and have a known size and wait, and their rows."""
+    submit, wait, run = (column[rows] for column in outcome(trace))
+    size = trace.procs(procs)[rows]
+    ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
+    submit, start = submit[ran], (submit + wait)[ran]
+    rows = rows[ran]
+    gpus = np.nan_to_num(trace.number("req_gpus")[rows])
+    found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
+    memory = share_of(trace, "req_mem_kib", "processor")[rows]
+    nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
+    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
+
+
+def eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
+    """Return the queue with submission times moved to the times at which jobs became eligible."""
+    submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
+    return replace(queue, submit=np.minimum(submit, queue.start))
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
@@ -176,8 +197,8 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
     candidates = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
-    rooms = [_Room.of(queue, size, there) for size, there in queue.held]
-    spare = rooms if queue.nodes is None else [*rooms, _Room.of(queue, queue.nodes, queue.nodes_there)]
+    rooms = [_Room(queue, size, there) for size, there in queue.held]
+    spare = rooms if queue.nodes is None else [*rooms, _Room(queue, queue.nodes, queue.nodes_there)]
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     for share in (np.arange(LOOKS) + 0.5) / LOOKS if queue.alone else ():
@@ -202,20 +223,13 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     return at
 
 
-@dataclass(frozen=True, slots=True)
 class _Room:
     """The use of a resource over time, with the maxima over periods; the machine has `there` units of the resource."""
 
-    queue: Queue
-    size: np.ndarray
-    there: float
-    time: np.ndarray
-    most: list[np.ndarray]
-
-    @classmethod
-    def of(cls, queue: Queue, size: np.ndarray, there: float) -> _Room:
-        time, running = steps(queue.start, queue.end, size)
-        return cls(queue, size, there, time, range_maxima(running))
+    def __init__(self, queue: Queue, size: np.ndarray, there: float) -> None:
+        self.queue, self.size, self.there = queue, size, there
+        self.time, running = steps(queue.start, queue.end, size)
+        self.most = range_maxima(running)
 
     def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
         """Return whether each job had enough of the resource for ten minutes after an instant, or does not request the

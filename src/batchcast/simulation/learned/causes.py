@@ -4,7 +4,7 @@ by cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...events.recorded import outcome
 from ...machines.machine import Machine
 from ...table import Trace
 from ..schedule import Schedule
-from .caps import Queue
+from .caps import Queue, eligible, held_at, queue_of
 
 SHORTER: Mapping[str, str] = {
     "explained": "the simulation has this waiting time too",
@@ -60,20 +60,15 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     The time before a job was eligible has the cause *hold*; `by_cause` defines the other causes. Partitions that share
     nodes are one queue; a job can overtake only jobs of its own partition.
     """
-    submit, wait, run = outcome(trace)
     procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
-    size, eligible = trace.procs(procs), np.fmax(submit, trace.number("eligible_time"))
+    size, (submit, _, _) = trace.procs(procs), outcome(trace)
     simulated = np.full(len(trace), np.nan)
     simulated[schedule.rows] = schedule.start_time
-    start = submit + wait
-    is_known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
     codes, partition = partitions_of(trace)
     seconds = np.zeros((len(trace), len(KINDS)))
     for pool, capacity in pools_of(machine, codes):
-        rows = np.flatnonzero(is_known & np.isin(partition, pool))
-        times = (np.minimum(eligible, start), start, start + run, size, trace.req_time)
-        submits, starts, ends, sizes, limits = (each[rows] for each in times)
-        queue = Queue(submits, starts, ends, sizes, limits, capacity)
+        queue, rows = queue_of(trace, np.flatnonzero(np.isin(partition, pool)), procs, capacity)
+        queue = eligible(trace, queue, rows)
         seconds[rows] = by_cause(queue, partition[rows], simulated[rows], rest[rows])
         seconds[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
     hours, cores = seconds / 3600.0, seconds * np.nan_to_num(size)[:, None] / 3600.0
@@ -93,7 +88,7 @@ def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged:
     begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
     seconds[~left, 0] = (np.minimum(begun, queue.start) - queue.submit)[~left]
     seconds[left, KINDS.index("left out")] = (queue.start - queue.submit)[left]
-    state = _State.of(queue)
+    state = _State(queue)
     late, early = (np.flatnonzero(mask) for mask in (judged & (begun < queue.start), judged & (begun > queue.start)))
     first = _first_passed(queue, partition, late, begun)
     room = state.running + state.waiting <= queue.capacity
@@ -115,30 +110,19 @@ def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged:
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
 class _State:
     """The state of the partition after each instant (m,): processors in use, processors that waiting jobs request, size
     of the first waiting job."""
 
-    time: np.ndarray
-    running: np.ndarray
-    waiting: np.ndarray
-    head: np.ndarray
-
-    @classmethod
-    def of(cls, queue: Queue) -> _State:
-        time = np.unique(np.concatenate([queue.submit, queue.start, queue.end]))
-
-        def held(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-            change = np.bincount(np.searchsorted(time, begin), queue.size, len(time))
-            return np.asarray(np.cumsum(change - np.bincount(np.searchsorted(time, end), queue.size, len(time))))
-
+    def __init__(self, queue: Queue) -> None:
+        self.time = time = np.unique(np.concatenate([queue.submit, queue.start, queue.end]))
         order = np.argsort(queue.submit, kind="stable")
         first = np.searchsorted(np.maximum.accumulate(queue.start[order]), time, side="right")
         first = np.minimum(first, len(order) - 1)
         waits = (queue.submit[order][first] <= time) & (queue.start[order][first] > time)
-        head = np.where(waits, queue.size[order][first], 0.0)
-        return cls(time, held(queue.start, queue.end), held(queue.submit, queue.start), head)
+        self.head = np.where(waits, queue.size[order][first], 0.0)
+        self.running = held_at(queue.start, queue.end, queue.size, time)
+        self.waiting = held_at(queue.submit, queue.start, queue.size, time)
 
     def between(self, when: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Return the number of seconds between each `begin` and `end` at which the mask `when` (m,) is true."""
@@ -152,18 +136,30 @@ class _State:
 
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
     """Return when each job was first overtaken between its simulated and recorded start; else the recorded start."""
+
+    def is_passing(other: np.ndarray, row: int) -> np.ndarray:
+        return np.asarray(_comparable(queue, place, other, row) & (queue.submit[other] > queue.submit[row]))
+
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     first: np.ndarray = queue.start[rows].copy()
     low, high = np.searchsorted(starts, begun[rows]), np.searchsorted(starts, queue.start[rows])
-    for k, (row, begin, end) in enumerate(zip(rows.tolist(), low.tolist(), high.tolist(), strict=True)):
-        for block in range(begin, end, BLOCK):
-            other = order[block : min(block + BLOCK, end)]
-            passes = np.flatnonzero(_comparable(queue, place, other, row) & (queue.submit[other] > queue.submit[row]))
-            if len(passes):
-                first[k] = queue.start[other[passes[0]]]
-                break
+    later = (order[a:b] for a, b in zip(low.tolist(), high.tolist()))
+    for k, other in _first_matches(rows, later, is_passing):
+        first[k] = queue.start[other]
     return first
+
+
+def _first_matches(
+    rows: np.ndarray, others: Iterable[np.ndarray], is_match: Callable[[np.ndarray, int], np.ndarray]
+) -> Iterator[tuple[int, int]]:
+    """Yield the position in `rows` of each job that matches one of its `others`, and the first of these."""
+    for k, (row, some) in enumerate(zip(rows.tolist(), others, strict=True)):
+        for begin in range(0, len(some), BLOCK):
+            block = some[begin : begin + BLOCK]
+            if len(found := np.flatnonzero(is_match(block, row))):
+                yield k, int(block[found[0]])
+                break
 
 
 def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small: np.ndarray | int) -> np.ndarray:
@@ -176,17 +172,17 @@ def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small:
 
 def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return whether each job started while an earlier job that was no larger or longer still waited."""
+
+    def is_passed(other: np.ndarray, row: int) -> np.ndarray:
+        return np.asarray(_comparable(queue, place, row, other) & (queue.start[other] > queue.start[row]))
+
     order = np.argsort(queue.submit, kind="stable")
     submits = queue.submit[order]
     low = np.searchsorted(np.maximum.accumulate(queue.start[order]), queue.start[rows], side="right")
     high = np.searchsorted(submits, queue.submit[rows])
     found = np.zeros(len(rows), bool)
-    for k, (row, begin, end) in enumerate(zip(rows.tolist(), low.tolist(), high.tolist(), strict=True)):
-        for block in range(end, begin, -BLOCK):
-            other = order[max(block - BLOCK, begin) : block]
-            if (_comparable(queue, place, row, other) & (queue.start[other] > queue.start[row])).any():
-                found[k] = True
-                break
+    earlier = (order[a:b][::-1] for a, b in zip(low.tolist(), high.tolist()))
+    found[[k for k, _ in _first_matches(rows, earlier, is_passed)]] = True
     return found
 
 

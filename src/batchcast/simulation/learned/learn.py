@@ -12,12 +12,10 @@ import numpy as np
 
 from ...errors import InputError
 from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
-from ...events.recorded import outcome
 from ...machines.machine import Machine, Partition, Qos, Reservation
 from ...table import Trace
-from ...table.memory import share_of, units_of
 from ...units import span
-from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
+from .caps import Cap, Queue, eligible, find_caps, find_held, limits_of, queue_of, with_releases
 from .causes import Cause, partitions_of, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, parts_of, size_of, with_intervals
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
@@ -142,7 +140,7 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
     """Return the weekly hours without long jobs on a partition, as reservations that short jobs may use."""
     if not len(rows):
         return []
-    queue = _eligible(trace, queue, rows)
+    queue = eligible(trace, queue, rows)
     found = closed_hours(queue)
     until = kept_until(queue, found)
     first = math.floor(float(queue.submit.min()) / WEEK_S) * WEEK_S
@@ -160,7 +158,15 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
     """Return the machine with the usable size, scheduling interval and queue order whose simulated waits are closest to
     the log."""
-    machine, lines = _tuned(machine, trace, asked)
+    sizes = parts_of(machine, trace, asked)
+    size, by_size = nearest(sizes, trace, asked)
+    intervals = with_intervals(sizes[size])
+    interval, by_interval = nearest(intervals, trace, asked)
+    machine = intervals[interval]
+    lines = [
+        Line("", "", f"{size} of the nodes are available on a usual day", by_size),
+        Line("settings", "bf_interval", f"the scheduler checks the queue {interval}", by_interval),
+    ]
     order, by = _order(trace, machine, procs)
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start in this order, and no weight predicts more"
@@ -177,33 +183,20 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
     return tried[chosen], [*lines, *(_factor_line(factor, by) for factor in order.factors)]
 
 
-def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
-    """Return the machine with the usable size, then the scheduling interval, whose simulated waits are closest to the
-    log."""
-    sizes = parts_of(machine, trace, asked)
-    size, by_size = nearest(sizes, trace, asked)
-    machines = with_intervals(sizes[size])
-    name, by_name = nearest(machines, trace, asked)
-    return machines[name], [
-        Line("", "", f"{size} of the nodes are available on a usual day", by_size),
-        Line("settings", "bf_interval", f"the scheduler checks the queue {name}", by_name),
-    ]
-
-
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
     """Return the queue order of the partitions with the most pairs of comparable jobs, and the log's column with its
     classes."""
     codes, place = partitions_of(trace)
     orders = []
     for pool, capacity in pools_of(machine, codes):
-        queue, rows = _queue(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
+        queue, rows = queue_of(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
         by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
         classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
         codes_of = classes.codes[rows].astype(np.int64)
         if len(machine.qos) and by != "partition_id":  # a job has one QOS, and the QOS of its partition has the cap
             codes_of = np.full(len(rows), -1)
         if len(rows):
-            queue = _eligible(trace, queue, rows)
+            queue = eligible(trace, queue, rows)
             orders.append((learn_order(queue, users, codes_of, [str(name) for name in classes.categories]), by))
     return max(orders, key=lambda found: found[0].pairs)
 
@@ -253,7 +246,7 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
     for part in {r.nodes: p for r in kept for p in machine.partitions if p.nodes == r.nodes}.values():
         mine = [r for r in kept if r.nodes == part.nodes]
         queue, rows = _of_partition(trace, machine, part, procs)
-        until = kept_until(_eligible(trace, queue, rows), [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
+        until = kept_until(eligible(trace, queue, rows), [Closed(r.max_time, r.start, r.end, 0, 0) for r in mine])
         untils |= {r.name: until for r in mine}
         if math.isfinite(until):
             says = f"{part.name}: the closed hours end with second {until:.0f}"
@@ -267,16 +260,10 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
-    queue, rows = _queue(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    queue, rows = queue_of(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
     alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
     gpus = size_of(machine, part.nodes, "gpu")
     return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
-
-
-def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
-    """Return the queue with submission times moved to the times at which jobs became eligible."""
-    submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
-    return replace(queue, submit=np.minimum(submit, queue.start))
 
 
 def commented(text: str, lines: Sequence[Line | Cause]) -> str:
@@ -322,20 +309,6 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
     support = f"all jobs together used at most {peak:,.0f} processors, the partitions' peaks add up to {apart:,.0f}"
     shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
     return shared, [Line("nodes", "", says, support)]
-
-
-def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
-    """Return the jobs of `rows` that ran and have a known size and wait, and their rows."""
-    submit, wait, run = (column[rows] for column in outcome(trace))
-    size = trace.procs(procs)[rows]
-    ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
-    submit, start = submit[ran], (submit + wait)[ran]
-    rows = rows[ran]
-    gpus = np.nan_to_num(trace.number("req_gpus")[rows])
-    found = Queue(submit, start, start + run[ran], size[ran], trace.req_time[rows], capacity)
-    memory = share_of(trace, "req_mem_kib", "processor")[rows]
-    nodes = np.nan_to_num(units_of(trace, "node", "alloc")[rows])
-    return replace(found, gpus=gpus if gpus.any() else None, memory=memory, nodes=nodes if nodes.any() else None), rows
 
 
 def _unread(trace: Trace) -> list[Line]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...machines.machine import Association, Machine, Qos
-from .caps import PATIENCE_S, Queue, steps
+from .caps import PATIENCE_S, Queue, held_at
 
 SIZE, USE = "size", "past use"
 WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0))
@@ -85,7 +85,7 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
     winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
         return Order((), HALF_LIVES_S[1], len(winner), math.nan, math.nan)
-    votes = _Votes.of(queue, users, winner, loser)
+    votes = _Votes(queue, users, winner, loser)
     size = (queue.size[winner] - queue.size[loser]) / queue.capacity
     kinds = {
         str(names[k]): (classes[winner] == k) * 1.0 - (classes[loser] == k) for k in np.unique(classes[classes >= 0])
@@ -101,22 +101,16 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
     return best
 
 
-@dataclass(frozen=True, slots=True)
 class _Votes:
     """The weights of the job pairs (m,), chosen so that each pair of users counts once a day; and each job pair's users
     and winner."""
 
-    weight: np.ndarray
-    people: np.ndarray
-    who: np.ndarray
-
-    @classmethod
-    def of(cls, queue: Queue, users: np.ndarray, winner: np.ndarray, loser: np.ndarray) -> _Votes:
+    def __init__(self, queue: Queue, users: np.ndarray, winner: np.ndarray, loser: np.ndarray) -> None:
         day = (queue.start[winner] // 86400.0).astype(np.int64)
         cells = np.stack([np.minimum(users[winner], users[loser]), np.maximum(users[winner], users[loser]), day])
         _, cell, often = np.unique(cells, axis=1, return_inverse=True, return_counts=True)
-        people = np.unique(cells[:2], axis=1, return_inverse=True)[1]
-        return cls(1.0 / often[cell.ravel()], people.ravel(), users[winner])
+        self.people = np.unique(cells[:2], axis=1, return_inverse=True)[1].ravel()
+        self.weight, self.who = 1.0 / often[cell.ravel()], users[winner]
 
     def share(self, margin: np.ndarray) -> float:
         """Return the weighted share of job pairs for which the winner's margin predicts which job started first."""
@@ -159,13 +153,12 @@ def _right(margin: np.ndarray) -> np.ndarray:
 
 def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of winners (jobs that started) and of losers (comparable jobs that waited although they fit)."""
-    time, running = steps(queue.start, queue.end, queue.size)
     order = np.argsort(queue.submit, kind="stable")
     submits, latest = queue.submit[order], np.maximum.accumulate(queue.start[order])
     asked = np.flatnonzero((users >= 0) & (queue.start - queue.submit >= PATIENCE_S))
     low = np.searchsorted(latest, queue.start[asked], side="right")
     high = np.searchsorted(submits, queue.start[asked] - PATIENCE_S, side="right")
-    free = queue.capacity - running[np.searchsorted(time, queue.start[asked], side="right") - 1]
+    free = queue.capacity - held_at(queue.start, queue.end, queue.size, queue.start[asked])
     winners, losers = [], []
     for row, begin, end, room in zip(asked.tolist(), low.tolist(), high.tolist(), free.tolist(), strict=True):
         other = order[begin:end]
