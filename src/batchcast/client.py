@@ -346,7 +346,7 @@ def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
     """Returns a field of the service's answer if its value is a plausible amount, else None. The check keeps
     implausible values out of job requests.
     """
-    value = (answer or {}).get(name)
+    value: Any = (answer or {}).get(name)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e300 else None
 

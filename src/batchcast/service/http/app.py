@@ -146,12 +146,6 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
     return _Frame(inner, admission, log, quiet, is_tcp)
 
 
-def _log_request(log: Log, viewer: Viewer, scope: Scope, status: int, took: float) -> None:
-    """Write the log line of one answered request."""
-    answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
-    log("request", user=viewer.name or None, **answered)
-
-
 _IN_MEMORY = {
     path: endpoint for path, endpoint in api.ENDPOINTS.items() if endpoint.cost in (Cost.OLD_QUEUE, Cost.QUEUE)
 }
@@ -253,16 +247,21 @@ class _Frame:
         queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
         if queue is None or self.admission.wait_for(viewer) > 0:
             return None
-        path: str = scope["path"]
-        target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
+        target = f"{scope['path']}?{scope['query_string'].decode('ascii', 'replace')}"
         if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
             self.admission.give_back(viewer)  # the general processing counts the request again
             return None
-        took = time.perf_counter() - begun
-        service.measures.request(path, reply.status, took)
-        if not self.quiet or reply.status >= 500:
-            _log_request(self.log, viewer, scope, reply.status, took)
+        self._note(scope, viewer, reply.status, begun, service)
         return reply, service.tag(target, viewer) if reply.status == 200 else None
+
+    def _note(self, scope: Scope, viewer: Viewer, status: int, begun: float, service: Service | None) -> None:
+        """Count one answered request in the service's metrics, and write its log line."""
+        took = time.perf_counter() - begun
+        if service is not None:
+            service.measures.request(_place(scope["path"]), status, took)
+        if not self.quiet or status >= 500:
+            answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
+            self.log("request", user=viewer.name or None, **answered)
 
     async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request in the general way: identify its user, check it, and pass it on to the routes."""
@@ -308,10 +307,7 @@ class _Frame:
             words = f"{type(error).__name__}: {error}"
             self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
-            took = time.perf_counter() - begun
-            scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
-            if not self.quiet or status >= 500:
-                _log_request(self.log, viewer, scope, status, took)
+            self._note(scope, viewer, status, begun, scope["app"].state.service if "app" in scope else None)
 
     async def _viewer(self, request: Request, peer: Peer) -> Viewer:
         """Return the viewer: the user that a trusted proxy names, else the token's user, else the connection's user."""
