@@ -49,8 +49,8 @@ class TooLarge(BatchcastError):
 class Service:
     """State that all handlers share: settings, admission control, work queues, the queue cache and metrics."""
 
-    def __init__(self, settings: Settings, admission: Admission, log: Log, quiet: bool = False) -> None:
-        self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
+    def __init__(self, settings: Settings, admission: Admission, log: Log) -> None:
+        self.settings, self.admission, self.log = settings, admission, log
         self.queues = WorkQueues()
         self.clock = KeptChild(partial(renew, settings))
         self.queue_cache = QueueCache(settings, log)
@@ -127,7 +127,7 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        service = app.state.service = Service(settings, admission, log, quiet)
+        service = app.state.service = Service(settings, admission, log)
         first = asyncio.create_task(service.begin())  # runs in the background, so that the first request need not wait
         yield {"service": service}
         first.cancel()
