@@ -8,6 +8,7 @@ BATCHCAST_MAX_RATIO and BATCHCAST_MAX_RECORDS.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -17,18 +18,14 @@ from typing import Any, NamedTuple
 
 from .errors import InputError, UsageError, input_error
 
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _UNCHECKED = 64 << 20
 """Number of unpacked bytes below which the ratio is not checked, because smaller files are harmless."""
 SMALL = 16 << 20
 """Maximum bytes of a file that is written by hand: TOML, a slurm.conf."""
 _MOST_DOTS = 100
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-)
+_KINDS = {"p": "a pipe", "c": "a device", "b": "a device", "s": "a socket"}
+"""Kinds of files without a size or end, by their letter in `ls -l`."""
 
 
 class Ceilings(NamedTuple):
@@ -90,13 +87,12 @@ def _of_environment(name: str, default: float) -> float:
     word = os.environ.get(variable, "").strip().upper()
     if not word:
         return default
-    unit = _UNITS.get(word[-1], 1)
-    digits = word[:-1] if unit > 1 else word
-    if not (digits.isdecimal() and digits.isascii() and int(digits)):
+    amount = re.fullmatch("([0-9]+)([KMGT]?)", word)
+    if amount is None or not int(amount[1]):
         raise UsageError(
             f"{variable}: not a limit: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
         )
-    return float(int(digits) * unit)
+    return float(int(amount[1]) * _UNITS[amount[2]])
 
 
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
@@ -129,7 +125,7 @@ def irregular(mode: int) -> str:
     >>> irregular(stat.S_IFIFO), irregular(stat.S_IFREG)
     ('a pipe', '')
     """
-    return next((word for is_kind, word in _KINDS if is_kind(mode)), "")
+    return _KINDS.get(stat.filemode(mode)[0], "")
 
 
 def without_links(path: str, flags: int) -> int:
@@ -164,10 +160,9 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # a number of more than 4300 digits raises no TOMLDecodeError
-        raise InputError(f"{path}: not TOML: {error}", hint=hint) from None
-    except RecursionError:
-        raise InputError(f"{path}: not TOML: nested too deep", hint=hint) from None
+    except (ValueError, RecursionError) as error:  # a number of more than 4300 digits raises no TOMLDecodeError
+        why = error if isinstance(error, ValueError) else "nested too deep"
+        raise InputError(f"{path}: not TOML: {why}", hint=hint) from None
 
 
 def _dots_outside_texts(line: str) -> int:

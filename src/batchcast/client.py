@@ -279,15 +279,12 @@ class Client:
         """Returns a connection to the service; tries all addresses of a host name in turn."""
         if not host:
             return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
-        places = _resolved(host, port, until)
-        for more in range(len(places) - 1, 0, -1):  # each address may use an equal share of the remaining time
-            family, *_, place = places[-more - 1]
-            try:
-                now = time.monotonic()
+        *places, last = _resolved(host, port, until)
+        for more, (family, *_, place) in zip(range(len(places), 0, -1), places):
+            now = time.monotonic()  # each address may use an equal share of the remaining time
+            with suppress(OSError):
                 return _connected(family, place, now + (until - now) / (more + 1))
-            except OSError:
-                continue
-        return _connected(places[-1][0], places[-1][4], until)
+        return _connected(last[0], last[4], until)
 
 
 def _resolved(host: str, port: int, until: float) -> list[Any]:
@@ -349,10 +346,9 @@ def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
     """Returns a field of the service's answer if its value is a plausible amount, else None. The check keeps
     implausible values out of job requests.
     """
-    value = None if answer is None else answer.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if 0 < value < 1e300 else None
+    value: Any = (answer or {}).get(name)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e300 else None
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -379,9 +375,9 @@ def main(words: Sequence[str] | None = None) -> None:
         raise
     options = {"attempt": given.attempt, "procs": given.procs, "partition": given.partition}
     if given.what == "memory":
-        print(f"{client.memory_mib(given.written, given.name, held_mib=given.held, **options):.0f}")
-    else:
-        print(f"{client.limit_s(given.written, given.name, **options):.0f}")
+        options["held_mib"] = given.held
+    number = client.memory_mib if given.what == "memory" else client.limit_s
+    print(f"{number(given.written, given.name, **options):.0f}")
 
 
 if __name__ == "__main__":

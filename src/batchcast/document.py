@@ -30,14 +30,8 @@ def document(
     }
 
 
-_SINGULAR = {
-    "are": "is",
-    "were": "was",
-    "have": "has",
-    "do": "does",
-    "keep": "keeps",
-    "repeat": "repeats",
-    "describe": "describes",
+_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"} | {
+    verb: f"{verb}s" for verb in ("keep", "repeat", "describe")
 }
 _ONE = re.compile(
     r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b"

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,28 +124,20 @@ class Pbs:
         """
         asked_at, records = self._records(ids)
         times = Counter(job_id for job_id, _ in records)
-        jobs: list[Sighting] = []
-        broken = 0
+        jobs: list[Sighting | None] = []
         for job_id, attributes in records:
-            try:
-                if times[job_id] > 1:  # in the text form, a line break in a variable can imitate another user's job
-                    raise InputError(f"{job_id}: printed twice")
-                job = sighting(job_id, attributes)
-            except (BatchcastError, ValueError):
-                broken += 1
-                continue
-            if job is not None:
-                jobs.append(job)
-        return Snapshot(asked_at, tuple(jobs), broken)
+            with suppress(BatchcastError, ValueError):
+                if times[job_id] == 1:  # in the text form, a line break in a variable can imitate another user's job
+                    jobs.append(sighting(job_id, attributes))
+        return Snapshot(asked_at, tuple(job for job in jobs if job is not None), len(records) - len(jobs))
 
     def _records(self, ids: tuple[str, ...]) -> tuple[float, list[tuple[str, dict[str, str]]]]:
         """Return the time of the qstat call and the jobs, parsed from JSON, or from text if the JSON is invalid."""
         if not self.as_text and not self.json_fails:
             answer = self.transport.ask((*JOBS, *ids))
-            try:
+            with suppress(InputError):
                 return answer.asked_at, parse_qstat(answer.text)
-            except InputError:
-                self.json_fails = True
+            self.json_fails = True
         answer = self.transport.ask((*(JOBS_OF_KIN if self.as_text else JOBS_AS_TEXT), *ids))
         return answer.asked_at, parse_qstat(answer.text)
 

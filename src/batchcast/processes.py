@@ -37,11 +37,11 @@ def in_processes(
     check_least("workers", workers, 1)
     finished = finished or _unheard
     if workers == 1 or len(tasks) < 2:
-        results = []
-        for done, task in enumerate(tasks, start=1):
-            results.append(task())
-            finished(done)
-        return results
+        here_done = []
+        for task in tasks:
+            here_done.append(task())
+            finished(len(here_done))
+        return here_done
     from multiprocessing.connection import wait
 
     answers: dict[int, Any] = {}
@@ -56,7 +56,11 @@ def in_processes(
             ready = wait(list(running))
             for here in [one for one in running if one in ready]:
                 place = running.pop(here)
-                answers[place] = _received(here)
+                try:
+                    answers[place] = here.recv()
+                except EOFError:
+                    why = "a process ended before it returned a result (killed, or out of memory)"
+                    answers[place] = _Raised(BatchcastError(why, hint="fewer workers"))
                 if isinstance(answers[place], _Raised):
                     # all earlier tasks have begun, so later tasks cannot change which error is the first
                     waiting.clear()
@@ -69,10 +73,10 @@ def in_processes(
             here.close()
             process.kill()
             process.join()
-    for place in sorted(answers):
-        if isinstance(answers[place], _Raised):
-            raise answers[place].error
-    return [answers[place] for place in range(len(tasks))]
+    results = [answers[place] for place in sorted(answers)]
+    if error := next((one.error for one in results if isinstance(one, _Raised)), None):
+        raise error
+    return results
 
 
 class Task(NamedTuple, Generic[T]):
@@ -151,12 +155,3 @@ def _answer(task: Callable[[], Any]) -> Any:
     except Exception as error:  # it may be impossible to pickle the exception
         text = "".join(traceback.format_exception(error))
         return _Raised(RuntimeError(f"{type(error).__name__} in a separate process: {error}\n{text}"))
-
-
-def _received(here: Connection) -> Any:
-    """Return the next result of a worker, or an error if the worker has ended."""
-    try:
-        return here.recv()
-    except EOFError:
-        why = "a process ended before it returned a result (killed, or out of memory)"
-        return _Raised(BatchcastError(why, hint="fewer workers"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 
 from .errors import UsageError
@@ -118,14 +119,10 @@ def parse_span(text: str) -> float:
     >>> parse_span("10m"), parse_span("1.5h"), parse_span("1-00")
     (600.0, 5400.0, 86400.0)
     """
-    bare = text.strip().replace(".", "", 1).isdecimal() or not text.strip()
-    try:
-        seconds = math.nan if bare else parse_duration(text)
-    except UsageError:
-        bare = True
-    if bare:
-        raise UsageError(f"not a duration with a unit: {text!r} (accepted: {SPAN_FORMS})")
-    return seconds
+    if (word := text.strip()) and not word.replace(".", "", 1).isdecimal():
+        with suppress(UsageError):
+            return parse_duration(word)
+    raise UsageError(f"not a duration with a unit: {text!r} (accepted: {SPAN_FORMS})")
 
 
 TIME_FORMS = (

@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import time
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -156,7 +157,7 @@ class Service:
 
     def __init__(self, bearers: Tokens, token: str) -> None:
         self.bearers, self.token, self.looks = bearers, token, 0
-        self.streams: dict[str, int] = {"ada": 0}
+        self.streams: Counter[str] = Counter()
         self.admission = SimpleNamespace(closing=False)
         self.queue_cache = self
         self.queues = SimpleNamespace(quick=self)

@@ -17,7 +17,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -46,15 +46,11 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     the last two cases raise TooLong. A RuntimeError means a defect of batchcast. The child costs about 0.25 s of CPU in
     addition to the answer.
     """
-    starting = asyncio.ensure_future(_started(NICE))
-    try:
-        child = await asyncio.shield(starting)
+    async with _child(NICE) as child:
         try:
             return cast(T, await _exchange(child, answer, seconds))
         except (ConnectionError, asyncio.IncompleteReadError):  # the child has ended early; its exit code says why
             code = await child.wait()
-    finally:
-        await _ended(starting)
     if code == _TOO_MUCH or code < 0:
         why = f"takes more than {MOST_MB} MB" if code == _TOO_MUCH else f"was ended by signal {-code}"
         raise TooLong(f"this answer {why}", hint="a shorter time span")
@@ -76,31 +72,28 @@ async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any]
     raise result
 
 
-async def _started(nice: int) -> asyncio.subprocess.Process:
-    """Start a child process at this priority, which then waits for a question."""
-    return await asyncio.create_subprocess_exec(
+@contextlib.asynccontextmanager
+async def _child(nice: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start a child process at this priority, which waits for questions. After the block, kill the child if it still
+    runs, and wait for its end, even if this task is cancelled again while the service stops.
+    """
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
         start_new_session=True,  # the server handles Ctrl-C and ends the child
-    )  # fmt: skip
-
-
-async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
-    """Kill the child if it runs, and wait for its end, even if this task is cancelled again while the service stops.
-
-    An error that ended the answer is raised after this.
-    """
-    while not starting.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([starting])
-    if starting.cancelled() or starting.exception():
-        return
-    child = starting.result()
-    while child.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        with contextlib.suppress(asyncio.CancelledError):
-            await child.wait()
+    ))  # fmt: skip
+    try:
+        yield await asyncio.shield(starting)
+    finally:
+        while not starting.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([starting])
+        child = None if starting.cancelled() or starting.exception() else starting.result()
+        while child is not None and child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            with contextlib.suppress(asyncio.CancelledError):
+                await child.wait()
 
 
 class KeptChild:
@@ -150,14 +143,13 @@ class KeptChild:
 
     async def _keep(self) -> None:
         """Keep one process running, with its clock renewed, until no question has come for `KEPT_S`."""
-        starting = asyncio.ensure_future(_started(0))
         try:
-            child = await asyncio.shield(starting)
-            while time.monotonic() - self._asked < KEPT_S:
-                await self._in_turn(child, self._renew)
-                self._child = child
-                self._ready.set()
-                await asyncio.sleep(RENEW_S)
+            async with _child(0) as child:
+                while time.monotonic() - self._asked < KEPT_S:
+                    await self._in_turn(child, self._renew)
+                    self._child = child
+                    self._ready.set()
+                    await asyncio.sleep(RENEW_S)
         except BatchcastError as error:
             self._error, self._failed = error, time.monotonic()
         except RuntimeError as error:
@@ -166,7 +158,6 @@ class KeptChild:
         finally:
             self._child = self._keeping = None
             self._ready.clear()
-            await _ended(starting)
 
     async def _in_turn(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
         """Send a question to the process after all earlier questions, and return its result."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import re
 import time
 from collections.abc import Callable
 from typing import Any
+
+from ..document import plain
 
 _BARE = re.compile(r"[\w.@:+-]+")
 
@@ -41,29 +42,19 @@ class Log:
         `error`.
         """
         if self.is_json:
-            self.sink(self._object(event, words, level, fields))
+            at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
+            stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            line = {"time": stamp, "level": level, "event": event, **({"message": words} if words else {}), **fields}
+            self.sink(json.dumps(plain(line), separators=(",", ":")))
         else:
-            shown = [f"{name}={_plain(value)}" for name, value in fields.items()]
+            shown = [f"{name}={_bare(value)}" for name, value in fields.items()]
             begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self._clock())) if self.is_dated else ""
             self.sink(" ".join(part for part in (begin, "error" if level == "error" else "", *shown, words) if part))
 
-    def _object(self, event: str, words: str, level: str, fields: dict[str, Any]) -> str:
-        """Return one event as a JSON object."""
-        at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
-        stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        known = {name: _known(value) for name, value in fields.items()}
-        line = {"time": stamp, "level": level, "event": event, **({"message": words} if words else {}), **known}
-        return json.dumps(line, separators=(",", ":"), allow_nan=False)
 
-
-def _plain(value: Any) -> str:
+def _bare(value: Any) -> str:
     """Return a value for `name=value`. A value of several words is quoted, so that an event stays on one line."""
     if value is None:
         return "-"
     text = str(value)
     return text if _BARE.fullmatch(text) else repr(text)
-
-
-def _known(value: Any) -> Any:
-    """Return a value for JSON: None in place of NaN and infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from ..errors import BatchcastError, InputError, UsageError
 from ..store.place import default_store as default_store
-from ..store.place import is_site, settings_files
+from ..store.place import is_site, settings_files, shown_url
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
 
 if TYPE_CHECKING:
@@ -211,8 +211,6 @@ class Settings(Struct, frozen=True):
 
     def shown(self, name: str) -> Any:
         """Return a value to show: without the user name and password that a database URL may contain."""
-        from ..store.place import shown_url
-
         value = self[name]
         return shown_url(value) if name == "store" and value else value
 

@@ -153,12 +153,23 @@ class Commands:
         return Answer(text, mark, asked_at, refused), complaint
 
     def _run(self, argv: Sequence[str], hidden: dict[str, str], may_be_refused: bool) -> tuple[str, str]:
-        """Run a program; return its output, and the error message if its exit code is not 0."""
+        """Run a program in its own session; return its output, and the error message if its exit code is not 0. If the
+        program hangs, kill its process group.
+        """
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # without this, sacct shortens lists of array tasks
         environment = {name: value for name, value in environment.items() if name not in _LEFT_OUT} | hidden
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
-            code, out, complaint = _run_whole(argv, environment, self.timeout_s)
+            with subprocess.Popen(
+                argv, env=environment, stdin=nothing, stdout=pipe, stderr=pipe, start_new_session=True
+            ) as process:
+                try:
+                    out, complaint = process.communicate(timeout=self.timeout_s)
+                except BaseException:  # the program hangs, or this process was interrupted
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    raise
         except FileNotFoundError:
             hint = "run this on a machine with the batch system's clients"
             raise Unreachable(f"{argv[0]} is not installed on this machine", hint=hint) from None
@@ -166,32 +177,15 @@ class Commands:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:
             raise Unreachable(f"{argv[0]} cannot be run: {error}") from None
-        why = complaint.decode(errors="replace").strip().splitlines() if code else []
-        words = f"{argv[0]}: exit {code}: {why[-1] if why else 'no message'}" if code else ""
-        if code and not may_be_refused:
+        why = complaint.decode(errors="replace").strip().splitlines() or ["no message"]
+        words = f"{argv[0]}: exit {process.returncode}: {why[-1]}" if process.returncode else ""
+        if words and not may_be_refused:
             raise Unreachable(words)
         return out.decode(errors="replace"), words
 
     def health(self) -> dict[str, dict[str, float | str]]:
         """Return the counters of each daemon as plain numbers."""
         return {name: asdict(counter) for name, counter in self.counters.items()}
-
-
-def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Run a program in its own session; return exit code, stdout and stderr. If the program hangs, kill its process
-    group.
-    """
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
-    ) as process:
-        try:
-            out, complaint = process.communicate(timeout=timeout_s)
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, out, complaint
 
 
 CONFIG = ("scontrol", "show", "config")

@@ -85,15 +85,15 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     """
     result = Taken()
     for some in pieces(certain_order(seen)):
-        result += _take_chunk(connection, cluster, some, at)
+        _take_chunk(connection, cluster, some, at, result)
     return result
 
 
-def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    """Inserts and updates the jobs of one chunk of sightings, and returns the numbers of changes."""
+def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float, result: Taken) -> None:
+    """Inserts and updates the jobs of one chunk of sightings, and counts the changes in `result`."""
     known_rows = _known(connection, cluster, set(map(key_of, seen)))
     first_requests = _first_requests(connection, cluster, [s for s in seen if key_of(s) not in known_rows])
-    result, inserts, updates = Taken(), [], []
+    inserts, updates = [], []
     for s, rows, row in matched(seen, known_rows):
         if row is None:
             values = new_row(cluster, s, at, rows) | first_requests.get(key_of(s), {})
@@ -114,7 +114,6 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
     if inserts:
         connection.execute(jobs.insert(), inserts)
     _update_rows(connection, updates)
-    return result
 
 
 def _known(
@@ -397,11 +396,8 @@ def to_trace(
         *[jobs.c.user_id == user] * (user is not None),
     )
     rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
-    changed = sum(
-        bool(row["told"] & DELIVERED_GONE)
-        and (row["told_start"], row["told_end"]) != (row["start_time"], row["end_time"])
-        for row in rows
-    )
+    gone = [row for row in rows if row["told"] & DELIVERED_GONE]
+    changed = sum((row["told_start"], row["told_end"]) != (row["start_time"], row["end_time"]) for row in gone)
     if as_told:
         for row in rows:
             row |= {"start_time": row["told_start"], "end_time": row["told_end"]}
@@ -415,11 +411,8 @@ def to_trace(
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
     columns |= {name: _numbers(columns[name]) for name in _COLUMNS if declared.COLUMNS[name].kind == "number"}
     start, end = (np.array(_numbers(row[name] for row in ended)) for name in ("start_time", "end_time"))
-    columns["wait_time"], columns["run_time"] = (
-        np.where(start == start, start, end) - columns["submit_time"],
-        end - start,
-    )
-    columns["queue_id"] = columns["partition_id"]
+    columns["wait_time"] = np.where(start == start, start, end) - columns["submit_time"]
+    columns |= {"run_time": end - start, "queue_id": columns["partition_id"]}
     if all(text.isdigit() for text in columns["job_id"]):
         columns["job_id"] = [int(text) for text in columns["job_id"]]
     read = [features_of(row) for row in ended]

@@ -171,9 +171,8 @@ def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tup
 
 def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, Step]]) -> None:
     """Adds steps to the audit log."""
-    names = ("job_id", "submit_time", "what", "limit_from", "limit_to", "why")
     if steps:
-        rows = [{"cluster": cluster, "at": at, **dict(zip(names, step))} for at, step in steps]
+        rows = [{"cluster": cluster, "at": at, **step._asdict()} for at, step in steps]
         connection.execute(plan_changes.insert(), rows)
 
 
@@ -201,8 +200,8 @@ class Step(NamedTuple):
     job_id: str
     submit_time: float
     what: str
-    before: float
-    after: float
+    limit_from: float
+    limit_to: float
     why: str
 
 

@@ -125,13 +125,8 @@ plan_changes = Table(
     "plan_changes",
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
-    Column("cluster", Text, nullable=False),
-    Column("at", _Number, nullable=False),
-    Column("job_id", Text, nullable=False),
-    Column("submit_time", _Number, nullable=False),
-    Column("what", Text, nullable=False),  # a planning.State, `refused`, or `forget`
-    *_columns(_Number, "limit_from limit_to", nullable=False),
-    Column("why", Text, nullable=False),
+    *_columns(Text, "cluster job_id what why", nullable=False),  # `what`: a planning.State, `refused`, or `forget`
+    *_columns(_Number, "at submit_time limit_from limit_to", nullable=False),
     Index("plan_changes_at", "cluster", "at"),
 )
 """The audit log of planning. Rows are only added, never changed."""

@@ -135,9 +135,9 @@ class StoredClock:
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
-    def _fresh(self) -> dict[str, Any]:
-        """Return new predictors, made from the settings, by name."""
-        return {json.dumps(key): predictor for key, predictor in self._make().items()}
+    def _fresh(self) -> dict[Key, Any]:
+        """Return new predictors, made from the settings."""
+        return dict(self._make())
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
         """Return the saved clock. If the saved clock is not usable, raise Unusable with the reason, or with an empty
@@ -224,15 +224,14 @@ class StoredClock:
         return step
 
     def _to_issue(
-        self, job: JobRequest, forecasts: Mapping[str, Prediction], memory: Mapping[str, Any], **more: Any
+        self, job: JobRequest, forecasts: Mapping[Key, Prediction], memory: Mapping[str, Any], **more: Any
     ) -> Iterator[dict[str, Any]]:
         """Yield the predictions to store for a job, with the values in `more`: suggested limits, other predictions, and
         the memory requests that these predictions suggest.
         """
         partition = of_partition(memory, job.partition_id)
-        for key, forecast in forecasts.items():
-            kind, method = json.loads(key)
-            of_kind, predictor = {kind: forecast}, self.clock.predictors[key]
+        for (kind, method), forecast in forecasts.items():
+            of_kind, predictor = {kind: forecast}, self.clock.predictors[kind, method]
             if kind == "limit":
                 limit = advised_limit(forecast, job.req_time, self.rules, partition)
                 of_kind = {} if limit is None else {kind: replace(forecast, point=limit)}
@@ -279,7 +278,7 @@ class StoredClock:
         last_event, as_of = clock.state.now, max(clock.state.now, until)
         clock.state.now = as_of  # predictors predict as of this instant, which is after the last event
         try:
-            for number, (key, predictor) in enumerate(able.items()):
+            for number, ((_, method), predictor) in enumerate(able.items()):
                 predictions = [
                     # no predicted start is later than the latest start by time limits, plus the margin
                     (row, capped(of, with_margin(self.latest.get(row, math.inf), as_of) - submitted[row].submit_time))
@@ -288,7 +287,7 @@ class StoredClock:
                 if number == 0:  # the first method that can renew also answers users, unless its bound failed
                     answers = (start_times(row, submitted[row].submit_time, of, as_of) for row, of in predictions)
                     why = remember(connection, self.cluster, answers, as_of)
-                shared = {"method": json.loads(key)[1], "as_of": as_of}
+                shared = {"method": method, "as_of": as_of}
                 rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
         finally:  # the next event may be older than `as_of`
             clock.state.now = last_event

@@ -49,8 +49,8 @@ class TooLarge(BatchcastError):
 class Service:
     """State that all handlers share: settings, admission control, work queues, the queue cache and metrics."""
 
-    def __init__(self, settings: Settings, admission: Admission, log: Log, quiet: bool = False) -> None:
-        self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
+    def __init__(self, settings: Settings, admission: Admission, log: Log) -> None:
+        self.settings, self.admission, self.log = settings, admission, log
         self.queues = WorkQueues()
         self.clock = KeptChild(partial(renew, settings))
         self.queue_cache = QueueCache(settings, log)
@@ -127,7 +127,7 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        service = app.state.service = Service(settings, admission, log, quiet)
+        service = app.state.service = Service(settings, admission, log)
         first = asyncio.create_task(service.begin())  # runs in the background, so that the first request need not wait
         yield {"service": service}
         first.cancel()
@@ -144,12 +144,6 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
         exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, BatchcastError, Exception), _wrong),
     )
     return _Frame(inner, admission, log, quiet, is_tcp)
-
-
-def _log_request(log: Log, viewer: Viewer, scope: Scope, status: int, took: float) -> None:
-    """Write the log line of one answered request."""
-    answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
-    log("request", user=viewer.name or None, **answered)
 
 
 _IN_MEMORY = {
@@ -253,16 +247,21 @@ class _Frame:
         queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
         if queue is None or self.admission.wait_for(viewer) > 0:
             return None
-        path: str = scope["path"]
-        target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
+        target = f"{scope['path']}?{scope['query_string'].decode('ascii', 'replace')}"
         if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
             self.admission.give_back(viewer)  # the general processing counts the request again
             return None
-        took = time.perf_counter() - begun
-        service.measures.request(path, reply.status, took)
-        if not self.quiet or reply.status >= 500:
-            _log_request(self.log, viewer, scope, reply.status, took)
+        self._note(scope, viewer, reply.status, begun, service)
         return reply, service.tag(target, viewer) if reply.status == 200 else None
+
+    def _note(self, scope: Scope, viewer: Viewer, status: int, begun: float, service: Service | None) -> None:
+        """Count one answered request in the service's metrics, and write its log line."""
+        took = time.perf_counter() - begun
+        if service is not None:
+            service.measures.request(_place(scope["path"]), status, took)
+        if not self.quiet or status >= 500:
+            answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
+            self.log("request", user=viewer.name or None, **answered)
 
     async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request in the general way: identify its user, check it, and pass it on to the routes."""
@@ -308,10 +307,7 @@ class _Frame:
             words = f"{type(error).__name__}: {error}"
             self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
-            took = time.perf_counter() - begun
-            scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
-            if not self.quiet or status >= 500:
-                _log_request(self.log, viewer, scope, status, took)
+            self._note(scope, viewer, status, begun, scope["app"].state.service if "app" in scope else None)
 
     async def _viewer(self, request: Request, peer: Peer) -> Viewer:
         """Return the viewer: the user that a trusted proxy names, else the token's user, else the connection's user."""

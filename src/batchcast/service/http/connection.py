@@ -37,8 +37,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*of_uvicorn, **more)
         self.admission = admission
         self.peer: Peer | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._taken: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._in_head, self._head_bytes, self._is_broken = True, 0, False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -50,7 +49,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit(None)
-        self._wait_to_be_taken(False)
+        self._limit(None, timer="taken")
         if self.peer is not None:
             self.admission.leave(self.peer)
             self.peer = None
@@ -70,7 +69,7 @@ class Connection(HttpToolsProtocol):
             super().data_received(piece)
         if not (self._is_idle() or self.cycle.more_body):  # the whole request has arrived
             self._limit(None)
-        elif idle and self._timer is None:  # the first byte of the next request on this connection
+        elif idle and "request" not in self._timers:  # the first byte of the next request on this connection
             self._limit(REQUEST_S, self._too_slow)
 
     def on_message_begin(self) -> None:
@@ -101,19 +100,12 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._wait_to_be_taken(True)
+        # the client does not read the answer; this timer also runs while the connection is being closed
+        self._limit(TAKEN_S, self.transport.abort, timer="taken")
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._wait_to_be_taken(False)
-
-    def _wait_to_be_taken(self, waits: bool) -> None:
-        """Start or stop the timer for an answer that the client does not read. The timer also runs while the connection
-        is being closed.
-        """
-        if self._taken is not None:
-            self._taken.cancel()
-        self._taken = self.loop.call_later(TAKEN_S, self.transport.abort) if waits else None
+        self._limit(None, timer="taken")
 
     def shutdown(self) -> None:
         """Close the connection after its present request is answered; wait briefly for a request that is still
@@ -141,11 +133,12 @@ class Connection(HttpToolsProtocol):
         """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    def _limit(self, seconds: float | None, then: Any = None) -> None:
-        """Call `then` after so many seconds, in place of the last limit on this connection. None removes the limit."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, then)
+    def _limit(self, seconds: float | None, then: Any = None, timer: str = "request") -> None:
+        """Call `then` after so many seconds, in place of the last limit of this timer. None removes the limit."""
+        if (running := self._timers.pop(timer, None)) is not None:
+            running.cancel()
+        if seconds is not None:
+            self._timers[timer] = self.loop.call_later(seconds, then)
 
     def _too_slow(self) -> None:
         """Refuse a request that was not complete in time, and count the refusal."""

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -59,9 +60,8 @@ class WorkQueue:
     def __init__(self, at_once: int, each: int, work: Callable[[Callable[[], Any], float], Awaitable[Any]]) -> None:
         self._room = anyio.CapacityLimiter(at_once)
         self._each, self._work = each, work
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # only of open requests
         self._inside: Counter[str] = Counter()
-        self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
         """Wait for a turn and return the answer. Raises TooManyWaiting if the user has too many open requests, TooLong
@@ -72,7 +72,6 @@ class WorkQueue:
             raise TooManyWaiting(why, hint="send one request after the other")
         until = time.monotonic() + ANSWER_S
         self._inside[asker.counted] += 1
-        self._turned[asker.turn] += 1
         turn = self._turns.setdefault(asker.turn, asyncio.Semaphore(self._each))
         try:
             async with asyncio.timeout(ANSWER_S), turn, self._room:
@@ -81,12 +80,7 @@ class WorkQueue:
         except TimeoutError:
             raise TooLong(f"no answer within {ANSWER_S:.0f} s", hint="a shorter time span") from None
         finally:
-            for counter, name in ((self._inside, asker.counted), (self._turned, asker.turn)):
-                counter[name] -= 1
-                if not counter[name]:
-                    del counter[name]
-            if asker.turn not in self._turned:
-                self._turns.pop(asker.turn, None)
+            self._inside -= Counter([asker.counted])
 
 
 class WorkQueues:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import cache, partial
 from importlib.resources import files
@@ -157,9 +158,7 @@ async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: An
                 last = None
             await asyncio.sleep(LOOK_S)
     finally:
-        service.streams[name] -= 1
-        if not service.streams[name]:
-            del service.streams[name]
+        service.streams -= Counter([name])
 
 
 CACHED_S = 120.0
