@@ -39,39 +39,53 @@ Maker = Any  # a name, a class, an object or a function of the log that makes on
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Predictions of several predictors for one log, and which jobs are scored.
+class ForecastRow:
+    """The predictions of one method in a replay.
 
-    `points` has one array of predictions (n,) per predictor, NaN for jobs that were not predicted. `scored` (n,) marks
-    the jobs inside the score mask that ran; `never_ran` counts the jobs inside the mask that did not run. `seconds` is
-    the computing time of each predictor, without the time of the replay itself. The other mappings have an entry per
-    predictor. `coverage`: the share of scored jobs that ran no longer than each predicted quantile, by level.
-    `facts`: keys of the predictor's row, such as `lacking`, the fields that the predictor uses and the log lacks.
-    `trained`: the results of the predictor's refits. `planned`: the errors of planning with each quantile (run times
-    only). `against` is the reference method of comparisons, if any; `seed` seeds the intervals; memory is in MiB per
-    `per`. `whole` has one method's predictions of all jobs, if the caller of `score` requested them.
+    `points` (n,) are its predictions, NaN for jobs that were not predicted. `seconds` is its computing time, without
+    the time of the replay itself. `coverage`: the share of scored jobs that ran no longer than each predicted quantile,
+    by level. `facts`: further keys of its row in tables, such as `lacking`, the fields that the method uses and the log
+    lacks. `trained`: the results of its refits. `planned`: the errors of planning with each quantile (run times only).
+    """
+
+    points: np.ndarray
+    seconds: float = 0.0
+    coverage: Mapping[float, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    trained: Sequence[Mapping[str, Any]] = ()
+    planned: Sequence[Planned] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Predictions of several methods for one log, and which jobs are scored.
+
+    `rows` has a `ForecastRow` per method. `scored` (n,) marks the jobs inside the score mask that ran; `never_ran`
+    counts the jobs inside the mask that did not run. `against` is the reference method of comparisons, if any; `seed`
+    seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions of all jobs, if the caller of
+    `score` requested them.
     """
 
     trace: Trace
     protocol: str
     procs: str
-    points: Mapping[str, np.ndarray]
-    seconds: Mapping[str, float]
+    rows: Mapping[str, ForecastRow]
     scored: np.ndarray
     never_ran: int
-    coverage: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
     per: str = ""
     whole: Forecasts | None = None
 
+    @property
+    def points(self) -> dict[str, np.ndarray]:
+        """The predictions (n,) of each method."""
+        return {spec: row.points for spec, row in self.rows.items()}
+
     def held_against(self, method: str | None) -> Scores:
         """Return the same scores with another reference method; None keeps the present reference. Raises UsageError if
         the method was not evaluated."""
-        return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
+        return replace(self, against=reference_of(list(self.rows), method, RUN_TIME)) if method else self
 
     @cached_property  # because every table of a report needs the differences, and computing their intervals takes long
     def differences(self) -> Keys:
@@ -116,22 +130,26 @@ def score(
     timed = {spec: Timed(wanted.wrap(method), perf_counter) for spec, method in fitted.items()}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
     requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
+
+    def row(spec: str, said: Forecasts) -> ForecastRow:
+        method = timed[spec].inner
+        return ForecastRow(
+            # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
+            np.where(requested, said.points, np.nan) if _is_limit(spec) else said.points,
+            timed[spec].seconds,
+            coverage(said, wanted.within),
+            _facts(method, said, log, scored),
+            getattr(method, "trained", ()),
+            () if wanted.per else planned_with(said, trace.run_time, scored),
+        )
+
     return Scores(
         trace,
         protocol,
         procs,
-        # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
-        points={
-            spec: np.where(requested, each.points, np.nan) if _is_limit(spec) else each.points
-            for spec, each in forecasts.items()
-        },
-        seconds={spec: timed[spec].seconds for spec in specs},
+        rows={spec: row(spec, each) for spec, each in forecasts.items()},
         scored=scored,
         never_ran=int((inside & ~ran).sum()),
-        coverage={spec: coverage(forecasts[spec], wanted.within) for spec in specs},
-        facts={spec: _facts(timed[spec].inner, forecasts[spec], log, scored) for spec in specs},
-        trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
-        planned={} if wanted.per else {spec: planned_with(forecasts[spec], trace.run_time, scored) for spec in specs},
         against=reference_of(specs, None, RUN_TIME),
         seed=seed,
         per=wanted.per,
@@ -145,7 +163,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
     rows = [{"predictor": spec, **keys} for spec, keys in scores.differences.items()]
-    held = {spec: shares for spec, shares in scores.coverage.items() if shares}
+    held = {spec: row.coverage for spec, row in scores.rows.items() if row.coverage}
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
         "coverage": partial(plots.levels, held),
@@ -162,7 +180,7 @@ def measures_of(per: str) -> tuple[Measure, Measure]:
 def _differences(scores: Scores) -> Keys:
     measures, group = measures_of(scores.per), burst_groups(scores.trace, scores.procs)
     keys = _compared(scores, scores.scored, scores.against, measures, group)
-    limits = next((spec for spec in scores.points if _is_limit(spec)), scores.against)
+    limits = next((spec for spec in scores.rows if _is_limit(spec)), scores.against)
     if limits == scores.against:
         return keys
     return against_limits(keys, _compared(scores, scores.scored, limits, measures[:1], group))
@@ -225,7 +243,7 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
 
     `requested` has a row only if users requested a time limit.
     """
-    specs = [spec for spec in scores.points if not (_is_limit(spec) and np.isnan(scores.points[spec]).all())]
+    specs = [spec for spec, row in scores.rows.items() if not (_is_limit(spec) and np.isnan(row.points).all())]
     if by is None:
         return [_row(scores, spec, scores.scored) for spec in specs]
     codes, names = groups(scores.trace, by, scores.procs)
@@ -241,15 +259,15 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
 
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
-    row = {"predictor": spec, **accuracy(scores.points[spec][mask], scores.trace.run_time[mask])}
+    of = scores.rows[spec]
+    row = {"predictor": spec, **accuracy(of.points[mask], scores.trace.run_time[mask])}
     row = in_mebibytes(row, scores.per) if scores.per else row
     if not seconds:
         return row
-    held = {f"coverage_{100 * level:g}": share for level, share in scores.coverage.get(spec, {}).items()}
-    refits = scores.trained.get(spec, ())
-    trained = {"trainings": len({refit.get("batch", k) for k, refit in enumerate(refits)})} if refits else {}
-    row |= {**trained, **held, **planned_keys(scores.planned.get(spec, ())), **scores.facts.get(spec, {})}
-    return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
+    held = {f"coverage_{100 * level:g}": share for level, share in of.coverage.items()}
+    trainings = len({refit.get("batch", k) for k, refit in enumerate(of.trained)})
+    row |= {**({"trainings": trainings} if trainings else {}), **held, **planned_keys(of.planned), **of.facts}
+    return {**row, **scores.differences.get(spec, {}), "seconds": of.seconds}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
@@ -302,7 +320,7 @@ def planned_with(forecasts: Forecasts, run_time: np.ndarray, scored: np.ndarray)
     return tuple(found)
 
 
-def planned_keys(planned: tuple[Planned, ...]) -> dict[str, Any]:
+def planned_keys(planned: Sequence[Planned]) -> dict[str, Any]:
     """Return the results of planning with quantiles as flat keys of a predictor's row.
 
     >>> planned_keys((Planned(0.3, 60.0, 0.7),))

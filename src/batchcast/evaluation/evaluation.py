@@ -82,7 +82,7 @@ class Evaluation(Result):
 
     def __repr__(self) -> str:
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
-        return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
+        return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.rows)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
         """Return one flat row of error measures per predictor."""

@@ -55,7 +55,7 @@ class Driver:
     Parameters
     ----------
     predictors
-        The predictors that receive the events, by name.
+        The predictors that receive the events, by name, or by another key.
     state
         The state of queue and machine that the predictors see.
 
@@ -68,12 +68,12 @@ class Driver:
     60.0
     """
 
-    def __init__(self, predictors: Mapping[str, Any], state: SystemState) -> None:
+    def __init__(self, predictors: Mapping[Any, Any], state: SystemState) -> None:
         self.predictors = dict(predictors)
         self.state = state
         self.cadences = {name: Cadence(p) for name, p in self.predictors.items() if hasattr(p, "refit")}
 
-    def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[str, Any]:
+    def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[Any, Any]:
         """Pass one event to the state and to all predictors.
 
         Parameters
@@ -103,7 +103,7 @@ class Driver:
             predictor.observe(event, state)
         return predictions
 
-    def submitted(self, event: Submit, ask: bool = True) -> dict[str, Any]:
+    def submitted(self, event: Submit, ask: bool = True) -> dict[Any, Any]:
         """Run the model refits that are due, and predict a submitted job, before the state applies the submission.
 
         Parameters

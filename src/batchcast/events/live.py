@@ -172,7 +172,7 @@ class LiveClock(Driver):
     Parameters
     ----------
     predictors
-        The predictors that receive the events, by name.
+        The predictors that receive the events, by name, or by another key.
     total
         Processors of the machine. NaN means unknown.
 
@@ -190,7 +190,7 @@ class LiveClock(Driver):
     needed.
     """
 
-    def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
+    def __init__(self, predictors: Mapping[Any, Any], total: float = math.nan) -> None:
         super().__init__(predictors, SystemState(total))
 
     def before_asking(self) -> None:
@@ -199,7 +199,7 @@ class LiveClock(Driver):
             if (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
                 fitting.begin(self.beside)
 
-    def again(self, job: JobRequest) -> dict[str, Any]:
+    def again(self, job: JobRequest) -> dict[Any, Any]:
         """Predict a job as if it were submitted now. The predictors do not learn from this prediction.
 
         Parameters
@@ -222,7 +222,7 @@ class LiveClock(Driver):
         job = job._replace(submit_time=max(self.state.now, job.submit_time))
         return {name: p.predict(job, self.state) for name, p in self.predictors.items()}
 
-    def only(self, names: Iterable[str]) -> None:
+    def only(self, names: Iterable[Any]) -> None:
         """Drop all predictors except `names`, and stop fitting models.
 
         Parameters

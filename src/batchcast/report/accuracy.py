@@ -22,7 +22,7 @@ from .difference import groups_in, interval_words
 from .figures import span
 
 if TYPE_CHECKING:
-    from ..evaluation.accuracy import Planned
+    from ..evaluation.accuracy import ForecastRow, Planned
     from ..evaluation.limits import Limits
 
 COLUMNS = (
@@ -175,29 +175,30 @@ PLANNED_COLUMNS = (
 )
 
 
-def shown_method(planned: Mapping[str, Sequence[Planned]]) -> str:
-    """Return the method whose quantiles are shown: `kernel`, else the first method that has quantiles; empty if no
-    method has any."""
-    return DEFAULT if planned.get(DEFAULT) else next((name for name, found in planned.items() if found), "")
+def _with_quantiles(forecasts: Mapping[str, ForecastRow]) -> tuple[str, Sequence[Planned]]:
+    """Return the method whose quantiles are shown, and the results of planning with them: `kernel`, else the first
+    method that has quantiles; empty if no method has any."""
+    planned = {name: row.planned for name, row in forecasts.items() if row.planned}
+    name = DEFAULT if DEFAULT in planned else next(iter(planned), "")
+    return name, planned.get(name, ())
 
 
-def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
+def planned_table(forecasts: Mapping[str, ForecastRow]) -> list[Block]:
     """Return the results of planning with each quantile; empty if no method has quantiles."""
-    name = shown_method(planned)
+    name, planned = _with_quantiles(forecasts)
     if not name:
         return []
-    rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned[name]]
+    rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned]
     title = f"Fewer underestimates: errors of the quantiles of {named(name)} (--plan-level)"
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 
-def planned_figure(planned: Mapping[str, Sequence[Planned]], rows: TableRows, slots: Mapping[str, int]) -> list[Figure]:
+def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots: Mapping[str, int]) -> list[Figure]:
     """Return a figure with the planning results of one method's quantiles as a curve, and of all methods' predictions
     as points."""
-    name = shown_method(planned)
+    name, curve = _with_quantiles(forecasts)
     if not name:
         return []
-    curve = planned[name]
     series: dict[str, tuple[list[float], list[float]]] = {
         f"{name}, its quantiles": ([p.underestimate_rate for p in curve], [p.mae_s for p in curve])
     }

@@ -36,7 +36,7 @@ class RunTimes(Rows):
     )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<RunTimes of {int(self.scores.scored.sum())} jobs: {', '.join(self.scores.points)}>"
+        return f"<RunTimes of {int(self.scores.scored.sum())} jobs: {', '.join(self.scores.rows)}>"
 
     def _pictures(self) -> Mapping[str, Picture]:
         return error_pictures(self.scores)

@@ -175,9 +175,9 @@ class Rings:
         """Write into the job records the ring buffers of each job's user and class; return the memory in the
         kernel."""
         seen, n = submitted(trace, work), len(work.rows)
-        jobs["user_ring"] = self._rings(seen, ("user_id",), n)
+        jobs["user_ring"] = self._rings("user", seen, ("user_id",), n)
         if self.fields:
-            jobs["alike_ring"] = self._rings(seen, self.fields, n)
+            jobs["alike_ring"] = self._rings("alike", seen, self.fields, n)
         if len(self.numbers) > len(self.memory.arrays["counts"]):
             old = self.memory.arrays
             self.memory = recent_memory(2 * len(self.numbers), **self.settings)
@@ -185,9 +185,9 @@ class Rings:
                 self.memory.arrays[name][: len(values)] = values
         return self.memory
 
-    def _rings(self, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
+    def _rings(self, kind: str, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
         """Return the index of each job's ring buffer (n,), one buffer per class of jobs, -1 for no class; new classes
-        get new buffers."""
+        get new buffers. Kinds share no buffer, also if both have the same fields, since the kernel writes to both."""
         codes, classes = class_codes(seen, fields, n)
         if not classes:  # also if the log lacks one of the columns
             return codes
@@ -195,7 +195,7 @@ class Rings:
         first = np.zeros(classes, np.int64)
         first[codes[known[::-1]]] = known[::-1]
         columns = [_plain(seen["procs" if name == "procs_log2" else name], name, first) for name in fields]
-        rings = [self.numbers.setdefault((fields, *key), len(self.numbers)) for key in zip(*columns)]
+        rings = [self.numbers.setdefault((kind, *key), len(self.numbers)) for key in zip(*columns)]
         return np.asarray(np.array([*rings, -1], np.int64)[codes])
 
 

@@ -51,7 +51,7 @@ def test_the_paper_protocol_knows_what_is_still_running() -> None:
 def test_the_oracle_is_right_and_named() -> None:
     scores = score(log(), ["actual", "last_2:need=2,round=down"])
     assert by_name(scores)["actual"]["mae_s"] == 0
-    assert all(seconds >= 0 for seconds in scores.seconds.values())
+    assert all(row.seconds >= 0 for row in scores.rows.values())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def log(n: int = 3000) -> Trace:
 
 def test_a_higher_quantile_buys_fewer_underestimates_in_the_table_the_rows_and_the_picture():
     scores = score(log(), ["recent_mean", "kernel"])
-    rows = planned_table(scores.planned)[0].rows
+    rows = planned_table(scores.rows)[0].rows
     shares = [row["underestimate_rate"] for row in rows]
     assert [row["level"] for row in rows] == ["30 %", "40 %", "50 %", "60 %", "70 %", "80 %", "90 %", "95 %"]
     assert shares == sorted(shares, reverse=True)
@@ -33,7 +33,7 @@ def test_a_higher_quantile_buys_fewer_underestimates_in_the_table_the_rows_and_t
     flat = {row["predictor"]: row for row in figures(scores)}
     assert flat["kernel"]["mae_s_at_50"] == rows[2]["mae_s"]
     assert "mae_s_at_50" not in flat["recent_mean"]
-    figure = planned_figure(scores.planned, figures(scores), {})[0]
+    figure = planned_figure(scores.rows, figures(scores), {})[0]
     curve, *points = figure.data
     assert curve["name"] == "kernel, its quantiles"
     assert len(curve["x"]) == len(rows)
@@ -43,7 +43,7 @@ def test_a_higher_quantile_buys_fewer_underestimates_in_the_table_the_rows_and_t
 
 def test_methods_without_quantiles_have_nothing_to_choose():
     scores = score(log(50), ["requested"])
-    assert planned_table(scores.planned) == planned_figure(scores.planned, figures(scores), {}) == []
+    assert planned_table(scores.rows) == planned_figure(scores.rows, figures(scores), {}) == []
 
 
 def test_the_picture_of_bounds_stands_at_what_they_promise():

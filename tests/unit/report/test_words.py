@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.evaluation.accuracy import Scores
+from batchcast.evaluation.accuracy import ForecastRow, Scores
 from batchcast.evaluation.evaluation import Evaluation
 from batchcast.evaluation.findings import ScheduleRow
 from batchcast.evaluation.validity import Validity
@@ -49,8 +49,8 @@ def found(
         LogInfo(max_procs=8.0),
     )
     everyone = np.ones(4, bool)
-    said = {"requested": np.full(4, 1000.0), "last_2": np.full(4, points)}
-    scores = Scores(trace, "honest", "req", said, dict.fromkeys(said, 0.0), everyone, 0)
+    said = {"requested": ForecastRow(np.full(4, 1000.0)), "last_2": ForecastRow(np.full(4, points))}
+    scores = Scores(trace, "honest", "req", said, everyone, 0)
     outcomes = [
         ScheduleRow(p, s, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail}, None)
         for (p, s), w in waits.items()
@@ -243,7 +243,7 @@ def test_core_hours_are_rounded_and_not_cut_off() -> None:
         {"submit_time": [0.0], "run_time": [3600.0], "req_time": [3600 * 1124.07], "req_procs": [8]},
         LogInfo(max_procs=8.0),
     )
-    scores = Scores(trace, "honest", "req", {}, {}, np.ones(1, bool), 0)
+    scores = Scores(trace, "honest", "req", {}, np.ones(1, bool), 0)
     one = Evaluation(trace, np.ones(1, bool), "req", scores, [], None, "No size.", ())
     assert one.waste_rows()[0]["asked_core_h"] == pytest.approx(8992.56)
     assert "of the 8,993 requested" in _unused_tile(one).note

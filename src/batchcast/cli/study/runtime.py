@@ -81,7 +81,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
             scores = score(log.trace, specs, protocol=each, tick=tick, **options).held_against(against)
         never_ran = scores.never_ran
         refits += [
-            {"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows
+            {"predictor": spec, "protocol": each, **row} for spec, of in scores.rows.items() for row in of.trained
         ]
         named = {"protocol": each} if protocol == "both" else {}
         overall, grouped = figures(scores), figures(scores, by) if by else []
@@ -92,7 +92,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
         measures = measures_of(scores.per)
         tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
         explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
-        explained += planned_table(scores.planned)
+        explained += planned_table(scores.rows)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
     if (file := given["trace_parameters"]) is not None:

@@ -68,7 +68,7 @@ def slots_of(evaluation: Evaluation) -> dict[str, int]:
     Keys are the predictors' specs and the names that readers see. With more than six predictors, some share a color;
     the checkboxes then separate them.
     """
-    others = [name for name in evaluation.scores.points if name not in FIXED]
+    others = [name for name in evaluation.scores.rows if name not in FIXED]
     slots = FIXED | {name: FREE[place % len(FREE)] for place, name in enumerate(others)}
     return slots | {named(name): slot for name, slot in slots.items()}
 
@@ -76,7 +76,7 @@ def slots_of(evaluation: Evaluation) -> dict[str, int]:
 def choices(evaluation: Evaluation) -> Choices:
     """Return the checkboxes of a page: its policies and its predictors, under the names that readers see."""
     policies = list(dict.fromkeys(each.policy for each in evaluation.outcomes))
-    specs = list(dict.fromkeys([*evaluation.scores.points, *(each.predictor for each in evaluation.outcomes)]))
+    specs = list(dict.fromkeys([*evaluation.scores.rows, *(each.predictor for each in evaluation.outcomes)]))
     return Choices({name: policy_words(name) for name in policies}, {name: named(name) for name in specs})
 
 

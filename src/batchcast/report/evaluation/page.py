@@ -95,7 +95,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         *([advised] if advised else []),
         *_error_figures(evaluation, slots),
         *folded("Differences with intervals, and planning with another quantile",
-                [*_forecast_differences(rows), *planned_figure(evaluation.scores.planned, rows, slots)]),
+                [*_forecast_differences(rows), *planned_figure(evaluation.scores.rows, rows, slots)]),
     ])  # fmt: skip
     record = Section("Validity of the simulation", _record_blocks(evaluation))
     machine = Section("The machine", folded(

@@ -51,7 +51,7 @@ class Forecaster(NamedTuple):
     """
 
     clock: LiveClock
-    keys: Mapping[str, str]
+    methods: Mapping[str, str]
     notes: tuple[str, ...] = ()
     memory: Mapping[str, Any] = MappingProxyType({})
 
@@ -63,14 +63,14 @@ class Forecaster(NamedTuple):
 
     def run(self, job: JobRequest) -> Prediction | None:
         """Predict how long the job would run; None if run times are not predicted."""
-        return self._of("runtime").predict(job, self.clock.state) if "runtime" in self.keys else None
+        return self._of("runtime").predict(job, self.clock.state) if "runtime" in self.methods else None
 
     def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
         """Predict the job's peak memory per node, KiB; None if accounting measures no memory.
 
         If a risk is given and enough jobs of the same name have ended, return the upper bound of the need at this risk.
         """
-        if "memory" not in self.keys:
+        if "memory" not in self.methods:
             return None
         forecast: Prediction = self._of("memory").predict(job, self.clock.state)
         known = None if risk is None else self._of("memory").bound(job, risk, forecast)
@@ -78,20 +78,20 @@ class Forecaster(NamedTuple):
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
         """Suggest a time limit at a risk (see `predict.recommend`); None if no method suggests limits."""
-        return self._of("limit").advise(job, self.clock.state, risk) if "limit" in self.keys else None
+        return self._of("limit").advise(job, self.clock.state, risk) if "limit" in self.methods else None
 
     def method(self, kind: str) -> str:
         """Return the name of the method that predicts a kind: wait, runtime, memory or limit."""
-        return str(json.loads(self.keys[kind])[1])
+        return self.methods[kind]
 
     @property
     def machine(self) -> Machine | None:
         """The captured machine on which queue waits are simulated; None if there is none."""
-        return getattr(self._of("wait"), "machine", None) if "wait" in self.keys else None
+        return getattr(self._of("wait"), "machine", None) if "wait" in self.methods else None
 
     def _of(self, kind: str) -> Any:
         """Return the predictor of a kind."""
-        return self.clock.predictors[self.keys[kind]]
+        return self.clock.predictors[kind, self.methods[kind]]
 
 
 KINDS = ("wait", "runtime", "memory", "limit")
@@ -110,16 +110,15 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     first = {kind: next(iter(site.memory.get(f"{kind}_methods") or ()), None) for kind in kinds}
     if "wait" in first:
         first["wait"] = track_record.answering_method(site.memory)
-    methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
-    keys = {kind: key for key, (kind, _) in methods.items()}
+    methods = {kind: name for kind, name in first.items() if name}
     clock, notes = _loaded(site, methods)
     clock.state.now = site.now
     clock.state.usage, clock.state.nodes_away = used(site.memory), nodes_away(site.memory)
-    ask = Forecaster(clock, keys, memory=site.memory)
-    return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in keys and ask.machine is None else notes)
+    ask = Forecaster(clock, methods, memory=site.memory)
+    return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in methods and ask.machine is None else notes)
 
 
-def _loaded(site: Site, methods: Mapping[str, tuple[str, str]]) -> tuple[LiveClock, tuple[str, ...]]:
+def _loaded(site: Site, methods: Mapping[str, str]) -> tuple[LiveClock, tuple[str, ...]]:
     """Return the saved clock, advanced to now without fitting a model. If it cannot be used, return a clock that has
     replayed the latest jobs of the store, and a note.
     """
@@ -128,8 +127,8 @@ def _loaded(site: Site, methods: Mapping[str, tuple[str, str]]) -> tuple[LiveClo
     store, memory = site.settings["store"], site.memory
     machine = machine_at(site.settings["machine"], machine_path(store, site.cluster))
 
-    def fresh() -> dict[str, Any]:
-        return {key: model_store.make_predictor(kind, spec, machine) for key, (kind, spec) in methods.items()}
+    def fresh() -> dict[model_store.Key, Any]:
+        return {key: model_store.make_predictor(*key, machine) for key in methods.items()}
 
     def jobs(since: float) -> Iterator[LiveJob]:
         """Return the stored jobs that had not left the system before `since` (epoch seconds)."""
@@ -138,7 +137,7 @@ def _loaded(site: Site, methods: Mapping[str, tuple[str, str]]) -> tuple[LiveClo
     with suppress(model_store.Unusable):
         saved = model_store.load(clock_path(store, site.cluster), fresh())
         if saved.told_until <= memory["told_until"] and saved.late == memory.get("late", 0):
-            saved.clock.only(methods)
+            saved.clock.only(methods.items())
             return model_store.resume(saved, jobs(saved.told_until), site.now), ()
     heard = memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_REPLAYED)

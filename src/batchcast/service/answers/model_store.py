@@ -57,8 +57,10 @@ from ...trace.whole_file import whole_file
 from ...version import __version__
 from .answer import RISK
 
-FORMAT = 6
+FORMAT = 7
 KEY_BYTES = 32
+Key = tuple[str, str]
+"""A predictor of the clock: what it predicts (wait, runtime, memory or limit), and its method."""
 
 
 class Unusable(Exception):
@@ -85,7 +87,8 @@ def save(path: Path, saved: SavedClock) -> str:
     clock = saved.clock
     encoded: dict[str, msgpack.Ext] = {}
     left_out = []
-    for name, predictor in clock.predictors.items():
+    for key, predictor in clock.predictors.items():
+        name = _in_file(key)
         try:  # each predictor is encoded separately, because an answer needs only some of them
             encoded[name] = in_place(msgpack.encode(Writer().plain(predictor)))
         except NotPlain as error:
@@ -93,8 +96,8 @@ def save(path: Path, saved: SavedClock) -> str:
     plain = {
         "state": Writer().plain(clock.state),
         "predictors": encoded,
-        "cadences": {name: [each.count, each.last] for name, each in clock.cadences.items()},
-        "machines": {name: _machine_of(clock.predictors[name]) for name in encoded},
+        "cadences": {_in_file(key): [each.count, each.last] for key, each in clock.cadences.items()},
+        "machines": {_in_file(key): _machine_of(of) for key, of in clock.predictors.items()},
         **{name: getattr(saved, name) for name in ("told_until", "late", "since")},
         "heard": list(saved.heard.items()),
     }
@@ -106,8 +109,13 @@ def save(path: Path, saved: SavedClock) -> str:
     return "; ".join(left_out)
 
 
-def load(path: Path, fresh: Mapping[str, Any]) -> SavedClock:
-    """Load a saved clock into the predictors `fresh` (by name), which must be newly created from the settings.
+def _in_file(key: Key) -> str:
+    """Return the name of a predictor in the file: what it predicts, and its method."""
+    return " ".join(key)
+
+
+def load(path: Path, fresh: Mapping[Key, Any]) -> SavedClock:
+    """Load a saved clock into the predictors `fresh`, which must be newly created from the settings.
 
     Raises Unusable with the reason; the partly filled predictors must then be discarded.
     """
@@ -119,7 +127,7 @@ def load(path: Path, fresh: Mapping[str, Any]) -> SavedClock:
         raise Unusable(f"damaged ({type(error).__name__})") from error
 
 
-def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
+def _trusted_body(path: Path, fresh: Mapping[Key, Any]) -> bytes:
     """Return the bytes after the two header lines, if this user and this version of the code wrote them."""
     try:
         with open(path, "rb", opener=without_links) as file:
@@ -138,21 +146,21 @@ def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
         raise Unusable("written by another version of batchcast")
     if not hmac.compare_digest(digest, _digest(_secret_key(), head, body)):
         raise Unusable("not written by this user's batchcast on this machine, or damaged")
-    if missing := sorted(set(fresh) - set(driven)):
+    if missing := sorted({_in_file(key) for key in fresh} - set(driven)):
         raise Unusable(f"without {', '.join(missing)}")
     return body
 
 
-def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
+def _filled(body: bytes, fresh: Mapping[Key, Any]) -> SavedClock:
     """Return the saved clock, with its states in the predictors `fresh`; Unusable if the machine has changed."""
     plain = decoded(body)
-    if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
+    if any(plain["machines"][_in_file(key)] != _machine_of(one) for key, one in fresh.items()):
         raise Unusable("learned with a machine description that is now missing, or without the present one")
     predictors = plain["predictors"]
-    clock = LiveClock({name: Reader().read(decoded(predictors[name]), one) for name, one in fresh.items()})
+    clock = LiveClock({key: Reader().read(decoded(predictors[_in_file(key)]), one) for key, one in fresh.items()})
     clock.state = Reader().read(plain["state"], SystemState())
-    for name, cadence in clock.cadences.items():
-        cadence.count, cadence.last = plain["cadences"][name]
+    for key, cadence in clock.cadences.items():
+        cadence.count, cadence.last = plain["cadences"][_in_file(key)]
     return SavedClock(clock, plain["told_until"], plain["late"], plain["since"], dict(plain["heard"]))
 
 
@@ -220,7 +228,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def replay(
-    jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
+    jobs: Iterable[LiveJob], predictors: Mapping[Key, Any], memory: Mapping[str, Any], until: float = -math.inf
 ) -> LiveClock:
     """Replay all past events of these jobs into a new clock, then bring it up to date until `until`.
 
@@ -291,8 +299,8 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
 
 def make_predictors(
     runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
-) -> dict[tuple[str, str], Any]:
-    """Return untrained predictors by (kind, spec). Wait predictors that simulate on a machine get `machine`."""
+) -> dict[Key, Any]:
+    """Return untrained predictors. Wait predictors that simulate on a machine get `machine`."""
     specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
     return {
         (kind, spec): make_predictor(kind, spec, machine)

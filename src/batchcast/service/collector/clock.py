@@ -38,7 +38,7 @@ from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory
 from ..answers.answer import nodes_away, of_partition, used
-from ..answers.model_store import SUBMITTED_WITHIN_S, SavedClock, Unusable, resume, take_asked, use_machine
+from ..answers.model_store import SUBMITTED_WITHIN_S, Key, SavedClock, Unusable, resume, take_asked, use_machine
 from ..answers.start import capped, length_of, with_margin
 
 ASKED = "asked"
@@ -94,7 +94,7 @@ class StoredClock:
     def __init__(
         self,
         cluster: str,
-        make_predictors: Callable[[], Mapping[tuple[str, str], Any]],
+        make_predictors: Callable[[], Mapping[Key, Any]],
         memory_s: float = math.inf,
         place: Path | None = None,
         rules: Rules = BUILT_IN,

@@ -145,28 +145,27 @@ def test_jobs_are_let_past_by_their_limits_not_by_how_long_they_are_likely_to_ru
 
 def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path: Path) -> None:
     made = make_predictors("kernel", "forecast,recent_wait", machine=MACHINE)
-    clock = LiveClock({"-".join(key): one for key, one in made.items()}, 64.0)
+    clock = LiveClock(made, 64.0)
     log = small_log(40)
     told: list[Event] = list(events(log))
     for event in told:
         clock.tell(event)
     files.save(tmp_path / "clock", files.SavedClock(clock, 0.0, 0, 0.0, {}))
 
-    def fresh(machine: Machine | None) -> dict[str, object]:
-        made = make_predictors("kernel", "forecast,recent_wait", machine=machine)
-        return {"-".join(key): method for key, method in made.items()}
+    def fresh(machine: Machine | None) -> dict[tuple[str, str], Any]:
+        return make_predictors("kernel", "forecast,recent_wait", machine=machine)
 
     again = files.load(tmp_path / "clock", fresh(MACHINE))
     asked = next(iter(log.requests()))._replace(row=1000)
-    one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
+    one, two = (c.predictors["wait", "forecast"].predict(asked, c.state) for c in (again.clock, clock))
     assert one == two
     with pytest.raises(Unusable, match="machine description that is now missing"):
         files.load(tmp_path / "clock", fresh(None))
     larger = homogeneous(64, 1)
-    onto = files.load(tmp_path / "clock", fresh(larger)).clock.predictors["wait-forecast"]
+    onto = files.load(tmp_path / "clock", fresh(larger)).clock.predictors["wait", "forecast"]
     assert (onto.machine, onto.components.nodes.machine) == (larger, larger)
     use_machine(again.clock.predictors.values(), larger)
-    method = again.clock.predictors["wait-forecast"]
+    method = again.clock.predictors["wait", "forecast"]
     assert (method.machine, method.components.nodes.machine) == (larger, larger)
     assert method.predict(asked, again.clock.state).levels == two.levels
     use_machine([method], None)

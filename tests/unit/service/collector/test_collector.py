@@ -477,7 +477,7 @@ def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Setti
     assert memory["heard_since"] == pytest.approx(38 * day, abs=100)
     clock = again._clock
     assert clock is not None
-    recent = clock._clock.predictors['["runtime", "recent_mean"]']
+    recent = clock._clock.predictors["runtime", "recent_mean"]
     assert sum(len(v) for v in recent.__dict__.values() if isinstance(v, dict)) <= 3
     step(script, again, *(40 * day + 3600 * h for h in range(1, 24 * 4, 6)))
     assert Reader(short["store"]).memory("c")["heard_since"] > 40 * day, "and the window moves on"
@@ -551,7 +551,7 @@ def test_the_machine_is_captured_by_the_collector_and_anew_only_when_it_changed(
     step(script, collector, *range(2000, 2400, 30))
     assert script.captures == 2
     assert len(open_machine(place).node_names()) == 5
-    waits = collector._clock._clock.predictors['["wait", "forecast"]']
+    waits = collector._clock._clock.predictors["wait", "forecast"]
     assert len(waits.components.nodes.machine.node_names()) == 5
     assert Reader(settings["store"]).memory("c")["machine"]["trouble"] == ""
 

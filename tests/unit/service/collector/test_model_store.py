@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 from msgspec.structs import asdict
@@ -97,12 +98,9 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def fresh(settings: Settings) -> dict[str, object]:
-    """Return the settings' methods before any learning, by the names used in the file."""
-    made = make_predictors(
-        settings["runtime"], settings["wait"], limits=settings["limits"]
-    )  # no memory predictors, because this site measures no memory
-    return {json.dumps(key): one for key, one in made.items()}
+def fresh(settings: Settings) -> dict[tuple[str, str], Any]:
+    """Return the settings' methods before any learning, without memory, which this site does not measure."""
+    return make_predictors(settings["runtime"], settings["wait"], limits=settings["limits"])
 
 
 @pytest.mark.lightgbm
@@ -205,11 +203,14 @@ def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
 
 
 def test_a_method_that_cannot_be_kept_is_named_and_costs_no_other_method_its_state(tmp_path: Path) -> None:
-    clock = LiveClock({"svr": make("runtime", "svr"), "last_2": make("runtime", "last_2")}, 64.0)
-    assert "svr must learn again after each start" in files.save(tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {}))
-    assert list(load(tmp_path / "clock", {"last_2": make("runtime", "last_2")}).clock.predictors) == ["last_2"]
-    with pytest.raises(Unusable, match="without svr"):
-        load(tmp_path / "clock", {"svr": make("runtime", "svr")})
+    clock = LiveClock({key: make(*key) for key in (("runtime", "svr"), ("runtime", "last_2"))}, 64.0)
+    assert "runtime svr must learn again after each start" in files.save(
+        tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {})
+    )
+    last_2, svr = ("runtime", "last_2"), ("runtime", "svr")
+    assert list(load(tmp_path / "clock", {last_2: make(*last_2)}).clock.predictors) == [last_2]
+    with pytest.raises(Unusable, match="without runtime svr"):
+        load(tmp_path / "clock", {svr: make(*svr)})
 
 
 class Mean:
@@ -228,8 +229,8 @@ class Mean:
 def test_a_predictor_of_another_package_is_kept_by_the_state_that_it_offers(tmp_path: Path) -> None:
     mean = Mean()
     mean.runs += [1.0, 2.0]
-    assert files.save(tmp_path / "clock", SavedClock(LiveClock({"mean": mean}), 0.0, 0, 0.0, {})) == ""
-    assert load(tmp_path / "clock", {"mean": Mean()}).clock.predictors["mean"].runs == [1.0, 2.0]
+    assert files.save(tmp_path / "clock", SavedClock(LiveClock({("wait", "mean"): mean}), 0.0, 0, 0.0, {})) == ""
+    assert load(tmp_path / "clock", {("wait", "mean"): Mean()}).clock.predictors["wait", "mean"].runs == [1.0, 2.0]
 
 
 def test_it_is_its_owners_alone(learned: Path) -> None:
