@@ -158,7 +158,7 @@ class Rings:
 
     def __init__(self, predictor: Last2 | RecentMean) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
-        self.fields: tuple[str, ...] = ()  # similar jobs agree in these fields; without fields, no jobs are compared
+        self.fields: tuple[str, ...] | None = None  # similar jobs agree in these fields; None: jobs are not compared
         self.settings: dict[str, Any] = {}
         if isinstance(predictor, Last2):
             self.settings = {"length": 2, "need": predictor.need, "whole_seconds": predictor.round == "down"}
@@ -176,7 +176,7 @@ class Rings:
         kernel."""
         seen, n = submitted(trace, work), len(work.rows)
         jobs["user_ring"] = self._rings("user", seen, ("user_id",), n)
-        if self.fields:
+        if self.fields is not None:
             jobs["alike_ring"] = self._rings("alike", seen, self.fields, n)
         if len(self.numbers) > len(self.memory.arrays["counts"]):
             old = self.memory.arrays
@@ -195,7 +195,8 @@ class Rings:
         first = np.zeros(classes, np.int64)
         first[codes[known[::-1]]] = known[::-1]
         columns = [_plain(seen["procs" if name == "procs_log2" else name], name, first) for name in fields]
-        rings = [self.numbers.setdefault((kind, *key), len(self.numbers)) for key in zip(*columns)]
+        keys = zip(*columns) if columns else [()]  # without fields, all jobs are alike
+        rings = [self.numbers.setdefault((kind, *key), len(self.numbers)) for key in keys]
         return np.asarray(np.array([*rings, -1], np.int64)[codes])
 
 
