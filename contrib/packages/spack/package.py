@@ -43,6 +43,7 @@ class PyBatchcast(PythonPackage):
         with when("+parquet"):
             depends_on("py-pyarrow@17:")
         with when("+serve"):
+            depends_on("py-httptools@0.6:")
             depends_on("py-prometheus-client@0.20:")
             depends_on("py-python-multipart@0.0.18:")
             depends_on("py-starlette@0.45:")
