@@ -58,7 +58,7 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 
 
 def compact(value: Any) -> bytes:
-    """Return the same JSON as `dumps` without spaces, about six times as fast.
+    """Return the same JSON as `dumps`, but without spaces, and in less time because msgspec is compiled.
 
     >>> compact({"a": float("nan"), "b": (1, 2.5)})
     b'{"a":null,"b":[1,2.5]}'

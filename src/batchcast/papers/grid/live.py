@@ -28,8 +28,8 @@ FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "de
 class Journal:
     """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped.
 
-    Without a path, nothing is stored. Lines that are added while the file is read are not stored, because a broker that
-    reads its journal makes the decisions again that the journal has already.
+    Without a path, nothing is stored. While a broker reads its journal at a restart, it makes the recorded decisions
+    again; the journal does not store these decisions a second time.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -21,7 +21,9 @@ TAKEN_S = 30.0
 LAST_WORD_S = 1.0
 HEAD_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
-"""Most bytes that are parsed at once. A head or a queue of requests may exceed its limit by as much."""
+"""Largest number of bytes that are parsed at once. The length of a request head is checked between two such
+pieces, so a head can be longer than `HEAD_BYTES` by one piece.
+"""
 MOST_QUEUED = 1000
 """Most requests that may wait on one connection for the answer to the request before them."""
 
