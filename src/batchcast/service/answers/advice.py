@@ -458,7 +458,7 @@ def _is_job(what: str) -> bool:
 
 
 def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> _Wanted:
-    """Return the known fields of the next job, from a job id or a script (`what`), or from a pattern of names (`glob`)."""
+    """Return the known fields of the next job, from a job id or script (`what`) or a pattern of names (`glob`)."""
     if glob is not None:
         return _Wanted(user, glob, is_exact=False)
     assert what is not None
