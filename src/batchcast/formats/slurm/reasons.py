@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from enum import StrEnum
+from functools import lru_cache
 
 from .resources import expand, fold
 
@@ -77,6 +78,7 @@ class Rule(StrEnum):
     """The end of other jobs that count against the same limit as the job."""
 
 
+@lru_cache(1024)  # many waiting jobs have the same reason
 def rule(reason: str) -> Rule:
     """Return the rule that says what ends a Slurm reason for waiting.
 
@@ -110,6 +112,7 @@ def rule(reason: str) -> Rule:
     return Rule.MACHINE
 
 
+@lru_cache(1024)  # many waiting jobs have the same reason
 def word(reason: str) -> str:
     """Return the name of a Slurm reason, without the details that Slurm appends.
 

@@ -195,8 +195,12 @@ def disclosed(value: Any, hidden: bool) -> Any:
     if isinstance(value, OfOthers):
         return value.instead if hidden else value.whole
     if isinstance(value, dict):
-        return {name: disclosed(of, hidden) for name, of in value.items()}
+        # most fields are plain numbers and texts, and an answer has about 40
+        return {name: disclosed(of, hidden) if isinstance(of, _NESTED) else of for name, of in value.items()}
     return [disclosed(of, hidden) for of in value] if isinstance(value, list) else value
+
+
+_NESTED = (OfOthers, dict, list)
 
 
 class Whose(NamedTuple):

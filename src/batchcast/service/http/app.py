@@ -31,13 +31,15 @@ from ..page import routes as page_routes
 from ..settings import Settings
 from .admission import Admission, InvalidToken, Peer, Tokens, token_in
 from .api import PROBLEM, Cost, description, problem, status_of
-from .snapshot import QueueCache
+from .snapshot import AnswerCache, QueueCache
 from .work_queue import Asker, WorkQueues, asker_of, while_asked
 
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
 BODY_BYTES = 400_000
 HEAD_BYTES = 16 * 1024
+Written = tuple[int, bytes, list[tuple[bytes, bytes]]]
+"""An answer that is ready to be sent: status, body and headers."""
 
 
 class TooLarge(BatchcastError):
@@ -54,6 +56,7 @@ class Service:
         self.queues = WorkQueues()
         self.clock = KeptChild(partial(renew, settings))
         self.queue_cache = QueueCache(settings, log)
+        self.answer_cache = AnswerCache[Written]()
         self.measures = ServiceMetrics()
         self.bearers = Tokens(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
@@ -204,6 +207,18 @@ def _broken(what: str, hint: str) -> Response:
     return _document(400, what, hint, {"Connection": "close"})
 
 
+def _written(reply: api.Reply, tag: str | None) -> Written:
+    """Return the status, the body and the headers of an answer from memory."""
+    body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+    headers = [
+        (b"content-type", b"application/json" if reply.status == 200 else PROBLEM.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *([(b"etag", tag.encode())] if tag and reply.status == 200 else []),
+        *_ALWAYS[:2],  # the other headers are for pages, and each header costs time
+    ]
+    return reply.status, body, headers
+
+
 class _Frame:
     """Answers plain questions from memory. Checks host, size and rate of every other request, measures its time, and
     logs it. An unexpected exception is logged and ends only the answer to this request.
@@ -219,27 +234,21 @@ class _Frame:
         elif endpoint is None or not (replied := self._reply_from_memory(scope, endpoint)):
             await self._process(scope, receive, send)
         else:
-            (status, text), tag = replied
-            body = text.encode() if isinstance(text, str) else text
-            headers = [
-                (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
-                (b"content-length", str(len(body)).encode()),
-                *([(b"etag", tag.encode())] if tag else []),
-                *_ALWAYS[:2],  # the other headers are for pages, and each header costs time
-            ]
+            status, body, headers = replied
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
-    def _reply_from_memory(self, scope: Scope, endpoint: api.Endpoint) -> tuple[api.Reply, str | None] | None:
-        """Return the answer from the queue in memory and its ETag; None if the general processing has to answer.
+    def _reply_from_memory(self, scope: Scope, endpoint: api.Endpoint) -> Written | None:
+        """Return status, body and headers of an answer from memory; None if the general processing has to answer.
 
         Answers to plain questions must be fast: a submission waits for its hint, and portals query starts job by job. A
         plain question is a GET request by a user of this machine without headers that could change its answer. The
         general processing gives the same answers to plain questions.
         """
         begun = time.perf_counter()
-        peer, service = scope["state"]["peer"], scope["state"]["service"]
-        viewer: Viewer = peer.viewer
+        peer: Peer = scope["state"]["peer"]
+        service: Service = scope["state"]["service"]
+        viewer = peer.viewer
         if peer.is_proxy or viewer.name is None or scope["method"] != "GET" or not scope["query_string"]:
             return None
         if not _PLAIN_HEADERS.issuperset(name for name, _ in scope["headers"]):
@@ -247,12 +256,17 @@ class _Frame:
         queue = service.queue_cache.latest(endpoint.cost is Cost.OLD_QUEUE)
         if queue is None or self.admission.wait_for(viewer) > 0:
             return None
-        target = f"{scope['path']}?{scope['query_string'].decode('ascii', 'replace')}"
-        if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
-            self.admission.give_back(viewer)  # the general processing counts the request again
-            return None
-        self._note(scope, viewer, reply.status, begun, service)
-        return reply, service.tag(target, viewer) if reply.status == 200 else None
+        question = scope["path"], scope["query_string"], viewer
+        if (replied := service.answer_cache.get(queue, question)) is None:
+            target = f"{scope['path']}?{scope['query_string'].decode('ascii', 'replace')}"
+            if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
+                self.admission.give_back(viewer)  # the general processing counts the request again
+                return None
+            replied = _written(reply, service.tag(target, viewer))
+            if reply.status == 200:
+                service.answer_cache.keep(question, replied, len(replied[1]))
+        self._note(scope, viewer, replied[0], begun, service)
+        return replied
 
     def _note(self, scope: Scope, viewer: Viewer, status: int, begun: float, service: Service | None) -> None:
         """Count one answered request in the service's metrics, and write its log line."""

@@ -9,12 +9,13 @@ last track record and do not wait for a new one.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...errors import BatchcastError
 from ...store.place import sqlite_path
@@ -27,6 +28,8 @@ from ..answers.track_record import RecordKey, TrackRecord
 from ..child_process import in_child
 from ..log import Log
 from ..settings import Settings, is_private
+
+T = TypeVar("T")
 
 FOR_S = 300.0
 READ_S = 600.0
@@ -52,6 +55,38 @@ every 30 s.
 LAST_FOR_S = 30.0
 """A queue in memory answers questions for this many seconds without a new read: the time between two cycles."""
 ASK_EVERY_S = 5.0
+KEPT_S = 30.0
+"""Longest time (s) that an answer is kept. Every answer states when it was computed (`now_s`), and the queue that it
+describes is up to 30 s older anyway.
+"""
+MOST_KEPT, LONGEST_KEPT = 8192, 4096
+"""Largest number of kept answers, and of bytes in one of them: together at most 32 MB."""
+
+
+class AnswerCache(Generic[T]):
+    """Keeps answers about one queue, because portals ask about the same jobs every few seconds.
+
+    An answer is forgotten when another queue is read, and otherwise after 15 to `KEPT_S` seconds. The time is drawn at
+    random: otherwise all answers computed in a busy second would have to be computed again in the same second.
+    """
+
+    def __init__(self) -> None:
+        self._queue: QueueSnapshot | None = None
+        self._answers: dict[Hashable, tuple[float, T]] = {}
+
+    def get(self, queue: QueueSnapshot, question: Hashable) -> T | None:
+        """Return the kept answer to a question about this queue; None if there is none."""
+        if queue is not self._queue:
+            self._queue, self._answers = queue, {}
+        until, answer = self._answers.get(question, (0.0, None))
+        return answer if time.monotonic() < until else None
+
+    def keep(self, question: Hashable, answer: T, size: int) -> None:
+        """Keep an answer of `size` bytes about the queue of the last `get`, unless it is too long."""
+        if len(self._answers) >= MOST_KEPT:
+            self._answers = {}
+        if size <= LONGEST_KEPT:
+            self._answers[question] = time.monotonic() + KEPT_S * random.uniform(0.5, 1.0), answer
 
 
 class QueueCache:

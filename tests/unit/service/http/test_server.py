@@ -17,7 +17,7 @@ from tests.until import until
 
 from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.http import api, app
+from batchcast.service.http import api, app, snapshot
 from batchcast.service.http import server as service
 from batchcast.service.http.admission import Peer
 from batchcast.service.http.server import Server
@@ -244,6 +244,31 @@ def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
         assert (other_job[0], other_job[2]) == (200, "201")
         assert unknown[0] == 404
         assert last == other_job
+
+
+def test_an_answer_is_kept_until_the_queue_changes(made: Callable[[bool], Settings], tmp_path: Path) -> None:
+    settings = made(False)
+    with service.Server(settings, str(tmp_path / "api.sock"), print) as server:
+        until(lambda: raw(server, "/v1/start?job=200") == raw(server, "/v1/start?job=200"))  # also states equal times
+        first = raw(server, "/v1/start?job=200")[1]["settings"]["now_s"]
+        assert raw(server, "/v1/start?job=201")[1]["settings"]["now_s"] > first
+        os.utime(settings["store"])
+        until(lambda: raw(server, "/v1/start?job=200")[1]["settings"]["now_s"] > first)
+
+
+def test_kept_answers_end_by_time_and_are_few_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, queue = 100.0, object()
+    monkeypatch.setattr(snapshot.time, "monotonic", lambda: now)
+    kept = snapshot.AnswerCache[str]()
+    for question in range(snapshot.MOST_KEPT + 1):
+        assert kept.get(queue, question) is None
+        kept.keep(question, "answer", size=6)
+    assert kept.get(queue, snapshot.MOST_KEPT) == "answer"
+    assert kept.get(queue, 0) is None, "it was forgotten when there were too many"
+    kept.keep("long", "answer", size=snapshot.LONGEST_KEPT + 1)
+    assert kept.get(queue, "long") is None
+    now += snapshot.KEPT_S
+    assert kept.get(queue, snapshot.MOST_KEPT) is None
 
 
 def _as_user(name: str, _: object) -> Peer:
