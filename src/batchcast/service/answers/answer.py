@@ -65,10 +65,10 @@ def default_partition(memory: Mapping[str, Any]) -> str:
     return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
 
 
-def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def usages(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     """Return the usage of each (account, user) in processor-seconds, from the stored values of a cluster.
 
-    >>> used({"shares": {"physics|ada": 60.0}})
+    >>> usages({"shares": {"physics|ada": 60.0}})
     {('physics', 'ada'): 60.0}
     """
     known = ((who.partition("|"), seconds) for who, seconds in (memory.get("shares") or {}).items())

@@ -75,7 +75,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
         bad = "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning"
         do = "set it in one place only: the collector and all users must use the same value"
-        yield finding(f"setting {one.name}", bad, f"{now} overrules {was} ({one.place})", do)
+        yield finding(f"setting {one.name}", bad, f"{now} overrules {was} ({one.source})", do)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:

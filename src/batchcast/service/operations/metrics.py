@@ -54,9 +54,9 @@ class ServiceMetrics:
                                 registry=self.registry)  # fmt: skip
         self._counted: dict[str, int] = {}
 
-    def request(self, place: str, status: int, seconds: float) -> None:
+    def request(self, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        self._requests.labels(place, str(status)).observe(seconds)
+        self._requests.labels(route, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
         """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does not wait

@@ -68,7 +68,7 @@ class Axis(NamedTuple):
     hours: float
     ticks: list[tuple[float, float]]
 
-    def at(self, instant: float) -> float:
+    def position(self, instant: float) -> float:
         """Return the position of an instant in thousandths of the width, limited to the axis."""
         return round(1000 * min(max((instant - self.now) / (3600 * self.hours), 0.0), 1.0), 1)
 
@@ -83,7 +83,7 @@ class Axis(NamedTuple):
         low = self.now if low != low else low
         end = self.hours * 3600 + self.now
         high = end if high != high or math.isinf(high) else high
-        shown = {"a": self.at(low), "b": self.at(min(middle, end)), "c": self.at(high)}
+        shown = {"a": self.position(low), "b": self.position(min(middle, end)), "c": self.position(high)}
         return {**shown, "open": float(high >= end or math.isinf(middle))}
 
 
@@ -108,7 +108,7 @@ def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
 
 DAYS = 7
 MOST = 300
-SHOWN = 25
+MOST_LINES = 25
 
 
 def my_jobs(
@@ -138,11 +138,11 @@ def my_jobs(
             "cluster": site.cluster,
             "axis": shared,
             "running_axis": until,
-            "waiting": lines[:SHOWN],
-            "waiting_more": sum(line["count"] for line in lines[SHOWN:]),
+            "waiting": lines[:MOST_LINES],
+            "waiting_more": sum(line["count"] for line in lines[MOST_LINES:]),
             "bases": list(dict.fromkeys(bar["basis"] for bar in waiting))[:8],
             "waiting_count": len(waiting),
-            "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
+            "running": [_running(row, end, until) for row, end in zip(running, capped)][:MOST_LINES],
             "running_count": len(running),
             "finished": _finished(settings, finished),
             "finished_count": len(finished),
@@ -247,7 +247,7 @@ def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
     return {
         "job_id": row["job_id"], "name": row["job_name"], "partition": row["partition_id"], "procs": row["req_procs"],
         "started": row["start_time"], "elapsed": until.now - row["start_time"], "limit": limit, "last": last,
-        "chances": end, "bar": until.bar(end), "last_at": until.at(last) if math.isfinite(last) else None,
+        "chances": end, "bar": until.bar(end), "last_at": until.position(last) if math.isfinite(last) else None,
     }  # fmt: skip
 
 
