@@ -232,12 +232,8 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
 
 def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     """Return the figures of each range of predicted waits (`HORIZONS`) with enough predictions."""
-
-    def range_of(row: Mapping[str, Any]) -> tuple[float, float]:
-        return next((low, high) for low, high in HORIZONS if low <= max(row["point_s"], 0.0) < high)
-
-    parts = sorted(groups(rows, range_of, LEAST, least).items())
-    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in parts]
+    parts = groups(rows, lambda row: next(part for part in HORIZONS if row["point_s"] < part[1]), LEAST, least)
+    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in sorted(parts.items())]
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:

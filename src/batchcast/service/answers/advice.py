@@ -410,10 +410,10 @@ def _advised(site: Site, wanted: _NextJob, risk: float, clock: Forecaster | None
         raise NoAnswer(why, hint="a wider --name GLOB, or let some jobs finish first")
     like = Similar(similar, alike, wanted.partition or similar[0]["partition_id"], risk)
     answer = {"user": wanted.user, "similar_by": alike, "jobs": len(similar), "risk": risk}
-    by = clock.method("limit") if clock and known is not None else ""
+    by = clock.methods["limit"] if clock and known is not None else ""
     answer |= advise_limit(site, like, job, known, by)
     peak = clock.peak(job, risk) if clock and job else None
-    by = clock.method("memory") if clock and peak is not None else ""
+    by = clock.methods["memory"] if clock and peak is not None else ""
     return {**answer, **advise_memory(site, like, peak, by)}
 
 

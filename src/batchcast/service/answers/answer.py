@@ -152,6 +152,11 @@ def _ago(seconds: float) -> str:
     return span(max(seconds, 0.0))
 
 
+def local_time(epoch: float | None) -> str:
+    """Return an instant (epoch seconds) as local date and time; `never` without an instant."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
+
+
 def parse_when(text: str, now: float | None = None) -> float:
     """Read an instant as `units.parse_when` does, in local time. `now` is in epoch seconds; the default is the present.
 

@@ -44,7 +44,8 @@ MOST_REPLAYED = 5000
 
 
 class Forecaster(NamedTuple):
-    """The predictors that answer users, with the state of a clock at one instant.
+    """The predictors that answer users, with the state of a clock at one instant. `methods` names the method of each
+    kind of prediction: wait, runtime, memory or limit.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
     limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`start`).
@@ -79,10 +80,6 @@ class Forecaster(NamedTuple):
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
         """Suggest a time limit at a risk (see `predict.recommend`); None if no method suggests limits."""
         return self._predictor("limit").advise(job, self.clock.state, risk) if "limit" in self.methods else None
-
-    def method(self, kind: str) -> str:
-        """Return the name of the method that predicts a kind: wait, runtime, memory or limit."""
-        return self.methods[kind]
 
     @property
     def machine(self) -> Machine | None:

@@ -19,7 +19,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -43,29 +43,6 @@ MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
 OLD_S = 3600.0
 """Bounds that the collector computed longer ago than this are not used."""
 CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
-
-
-def starts_in_order(
-    holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
-) -> Iterator[float]:
-    """Yield when each job starts if jobs start in this order, each as soon as its amount (of processors, say) is free.
-
-    `holders` are (end, amount) of running jobs, `jobs` are (length, amount) of waiting jobs; times are in seconds.
-    O(log n) per job.
-
-    >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
-    [100.0, 150.0]
-    """
-    ends = list(holders)
-    heapq.heapify(ends)
-    free, at = 0.0, now
-    for length, wanted in jobs:
-        while free < wanted and ends:
-            end, given_back = heapq.heappop(ends)
-            free, at = free + given_back, max(at, end)
-        free -= min(wanted, free)
-        heapq.heappush(ends, (at + length, wanted))
-        yield at
 
 
 def queue_place(job: Job) -> tuple[float, float, int]:
@@ -369,7 +346,7 @@ def _limit(site: Site, row: Row) -> Release:
 
 
 def own_queue(
-    holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
+    holders: Iterable[tuple[float, float]], ahead: Iterable[tuple[float, float]], amount: float, now: float
 ) -> float:
     """Return when an amount (of processors, say) is free for a job, if the jobs ahead get their amounts first, in
     order.
@@ -380,7 +357,16 @@ def own_queue(
     >>> own_queue([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 1.0, 0.0)
     180.0
     """
-    return list(starts_in_order(holders, [*ahead, (math.inf, amount)], now))[-1]
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, start = 0.0, now
+    for length, wanted in (*ahead, (math.inf, amount)):
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, start = free + given_back, max(start, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (start + length, wanted))
+    return start
 
 
 def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:

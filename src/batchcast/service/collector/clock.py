@@ -123,7 +123,7 @@ class StoredClock:
             saved = self._saved(memory, since)
         except Unusable as error:
             self.rebuilt = f"{self.path}: {error}: history is replayed instead" if str(error) else ""
-            self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
+            self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._make(), memory)
             self._since = since
             clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
         else:
@@ -135,17 +135,13 @@ class StoredClock:
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
-    def _fresh(self) -> dict[Key, Any]:
-        """Return new predictors, made from the settings."""
-        return dict(self._make())
-
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
         """Return the saved clock. If the saved clock is not usable, raise Unusable with the reason, or with an empty
         text if no clock was saved.
         """
         if self.path is None:
             raise Unusable("")
-        saved = files.load(self.path, self._fresh())
+        saved = files.load(self.path, self._make())
         if not files.can_answer(saved.clock):
             raise Unusable("a library that its models need cannot be loaded")
         reached = memory.get("told_until")

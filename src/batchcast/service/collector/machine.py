@@ -33,7 +33,7 @@ from ...schedule.slurm.site import make_site
 from ...store.place import machine_path
 from ...trace.machine_files import open_machine, toml_of
 from ...trace.whole_file import whole_file
-from ..answers.start import Job, end_of, queue_place, starts_in_order, time_limit
+from ..answers.start import Job, end_of, own_queue, queue_place, time_limit
 from ..settings import Settings, machine_at
 
 WHOLE_EVERY_S = 3600.0
@@ -189,7 +189,7 @@ def _after_all(running: Sequence[Job], waiting: Sequence[Job], procs: float, now
         free -= taken
         holders.append((end, taken))
     wanted = [(time_limit(job), min(_procs(job), procs)) for job in waiting]
-    return list(starts_in_order([*holders, (now, free)], [*wanted, (0.0, procs)], now))[-1]
+    return own_queue([*holders, (now, free)], wanted, procs, now)
 
 
 class _Nodes:

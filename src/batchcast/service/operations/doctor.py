@@ -26,7 +26,7 @@ from ...store.reader import Reader
 from ...version import __version__
 from .. import batch_system
 from ..answers.accuracy import fallback_reason, verdict
-from ..answers.answer import CLOCKS_APART_S, staleness
+from ..answers.answer import CLOCKS_APART_S, local_time, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import OPERATORS, add_operator, failed, finding, ground_findings, judged, standing_findings
@@ -200,15 +200,14 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
     if blind := memory.get("blind"):
-        fact = (
-            f"since {_when(blind['since'])} {blind['why']}: its live clock is stopped, and no job is given up as lost"
-        )
+        since = f"since {local_time(blind['since'])} {blind['why']}"
+        fact = f"{since}: its live clock is stopped, and no job is given up as lost"
         grant = add_operator(memory.get("collected_by") or "the collector's user")
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
     yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
-    yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
+    yield _privacy(settings, memory, f"PrivateData when it was last read, {local_time(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
         yield machine_finding(settings, cluster, memory)
@@ -305,11 +304,6 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if trouble := memory.get("not_kept"):
         do = "free disk space there, or give the collector's user the folder: without the file, each start"
         yield finding("what was learned", "warning", f"not kept: {trouble}", f"{do} replays all history")
-
-
-def _when(epoch: float | None) -> str:
-    """Return an instant as local date and time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
 WITHIN_S = 30 * 86400.0
