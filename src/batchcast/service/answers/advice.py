@@ -334,10 +334,10 @@ class _NextJob(NamedTuple):
 
 
 def advise(
-    site: Site, job_or_path: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
+    site: Site, job: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
 ) -> Answer:
     """Suggest a limit and memory, with reasons. `options` are the options of a script."""
-    wanted = _next_job(site, job_or_path, glob, user) if options is None else _of_script(options, user)
+    wanted = _next_job(site, job, glob, user) if options is None else _of_script(options, user)
     limits, memory = Rules._fields[:3], Rules._fields[3:]
     rules = {name: format_duration(site.settings[name]) for name in limits}
     rules |= {name: as_request(site.settings[name]) for name in memory}
@@ -441,15 +441,15 @@ def _job(site: Site, wanted: _NextJob, similar: Sequence[Row]) -> JobRequest | N
     return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
 
 
-def service_parameters(job_or_path: str | None, glob: str | None) -> dict[str, str]:
+def service_parameters(job: str | None, glob: str | None) -> dict[str, str]:
     """Return the parameters of a question to the service: a job id, a pattern of names, or the options of a script."""
-    if job_or_path is None or glob is not None:
+    if job is None or glob is not None:
         return {"name": glob or ""}
-    if _is_job(job_or_path):
-        return {"job": job_or_path}
+    if _is_job(job):
+        return {"job": job}
     from .forecaster import options_of
 
-    return options_of(job_or_path, {})[0]
+    return options_of(job, {})[0]
 
 
 def _is_job(what: str) -> bool:
@@ -457,22 +457,22 @@ def _is_job(what: str) -> bool:
     return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
 
 
-def _next_job(site: Site, job_or_path: str | None, glob: str | None, user: str) -> _NextJob:
+def _next_job(site: Site, job: str | None, glob: str | None, user: str) -> _NextJob:
     """Return the known fields of the next job, from a job id or script, or a pattern of names (`glob`)."""
     if glob is not None:
         return _NextJob(user, glob, is_exact=False)
-    assert job_or_path is not None
-    if not _is_job(job_or_path):
+    assert job is not None
+    if not _is_job(job):
         from .forecaster import options_of
 
         # as `start --test` reads the script, to suggest its limit
-        return _of_script(options_of(job_or_path, {})[0], user)
-    row, whose = _latest(site, job_or_path), site.viewer.name
+        return _of_script(options_of(job, {})[0], user)
+    row, whose = _latest(site, job), site.viewer.name
     if site.private and (row is None or row["user_id"] != whose):
-        why = f"jobs are private here, and job {job_or_path} does not belong to {whose or 'a known user'}"
+        why = f"jobs are private here, and job {job} does not belong to {whose or 'a known user'}"
         raise Refused(why, hint="your own jobs")
     if row is None:
-        why = f"job {job_or_path} is not in the store of {site.cluster}"
+        why = f"job {job} is not in the store of {site.cluster}"
         raise NoAnswer(why, hint="a job just submitted appears within a minute")
     return _of_row(row)
 

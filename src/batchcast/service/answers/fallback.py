@@ -58,18 +58,11 @@ _ONCE = ": this answer is from one query to the scheduler"
 
 
 def walltime(
-    settings: Settings,
-    job_or_path: str | None,
-    glob: str | None,
-    user: str,
-    viewer: Viewer,
-    risk: float,
-    now: float,
-    why: str,
+    settings: Settings, job: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
     """Suggest a time limit and a memory request from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
-        reply = advise(site, job_or_path, glob, user, risk)
+        reply = advise(site, job, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 

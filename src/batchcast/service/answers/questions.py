@@ -326,7 +326,7 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
 
 def walltime(
     settings: Settings,
-    job_or_path: str | None,
+    job: str | None,
     glob: str | None,
     user: str,
     viewer: Viewer,
@@ -336,10 +336,10 @@ def walltime(
 ) -> Answer:
     """Suggest a time limit and memory for the next similar job, with reasons.
 
-    The job is given by `job_or_path` (a job id or a path), by a pattern of names (`glob`), or by `options` of sbatch.
+    The job is given by `job` (id or path of a script), by a pattern of names (`glob`), or by `options` of sbatch.
     """
     with open_site(settings, viewer, now) as site:
-        return advise(site, job_or_path, glob, user, risk, options)
+        return advise(site, job, glob, user, risk, options)
 
 
 def hint(
