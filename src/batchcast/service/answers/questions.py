@@ -419,9 +419,8 @@ def report_of(site: Site, selection: Whose, since: float, until: float) -> Answe
     """Answer `report` from a store that is already open."""
     from .usage import advise_requests, summary
 
-    settings, viewer = site.settings, site.viewer
-    hidden = site.private and (selection.user is None or selection.user != viewer.name)
-    if hidden and selection.user is not None:
+    settings, hidden = site.settings, site.private and selection.user is None
+    if selection.user is not None:
         site.check_may_see(selection.user)
     since, until = whole_days(since, until) if hidden else (since, until)
     least = settings["least_users"] if hidden else 1

@@ -75,11 +75,11 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
 
 
-def error_of_share(hits: Sequence[int], promised: float = 0.9) -> float:
-    """Return the standard error of a coverage.
+def error_of_share(hits: Sequence[int]) -> float:
+    """Return the standard error of the coverage of a 90 % bound.
 
     `hits` has 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The standard error is
-    computed from sums over ten periods with equal numbers of predictions, assuming that the promised coverage is true,
+    computed from sums over ten periods with equal numbers of predictions, assuming that the coverage is 90 %,
     and is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs
     waited in it.
 
@@ -88,8 +88,8 @@ def error_of_share(hits: Sequence[int], promised: float = 0.9) -> float:
     """
     n = len(hits)
     periods = [hits[n * k // BLOCKS : n * (k + 1) // BLOCKS] for k in range(BLOCKS)]
-    over_spells = sum((sum(period) - promised * len(period)) ** 2 for period in periods)
-    return math.sqrt(max(over_spells, promised * (1 - promised) * n)) / n if n else math.nan
+    over_spells = sum((sum(period) - 0.9 * len(period)) ** 2 for period in periods)
+    return math.sqrt(max(over_spells, 0.9 * (1 - 0.9) * n)) / n if n else math.nan
 
 
 def track_record(

@@ -37,11 +37,11 @@ RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
     """Return one flat object per value of the column `by`, in order of processor-hours, the largest first."""
-    figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
+    figures = [{by: name or "-", **figures_of(group)} for (name,), group in rows.grouped(by)]
     return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def figures_of(rows: Packed | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return counts, processor-hours and medians over finished jobs."""
     runs, waits, limits = array("d"), array("d"), array("d")
     users: set[str | None] = set()

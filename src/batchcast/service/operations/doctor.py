@@ -217,7 +217,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield from memory_findings(reader, cluster, memory, now)
     yield from standing_findings(reader, cluster, settings, now)
     jobs = reader.ask("counts", cluster=cluster)[0]
-    late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
+    late, changed = memory.get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
     fact = f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of {changed}"
     yield finding(

@@ -20,7 +20,7 @@ from ..answers.accuracy import LIMIT, MEMORY, advice_record
 from ..answers.advice import rules_of
 from ..answers.answer import staleness
 from ..answers.disclosure import Row, Site, Viewer, Whose, groups, may_show, of_complete_days, open_site, rounded
-from ..answers.usage import each_advice, memory_advice
+from ..answers.usage import each_advice, figures_of, memory_advice
 from ..operations.doctor import settings_in_force, store_findings
 from ..settings import Settings
 
@@ -244,10 +244,8 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
             record = chain.from_iterable(advice_record(site, of, since, math.inf) for of in (LIMIT, MEMORY))
             figures["record"] = [one for one in record if one["requests"]]
             figures["pays"] = questions.who_pays(site, now - ORDER_DAYS * 86400, now)
-            ran = (row for row in rows if row["start_time"] is not None)
-            held_s = sum((row["end_time"] - row["start_time"]) * (row["alloc_procs"] or 0) for row in ran)
             saved, spared = sum(one["hours"] for one in long[:MOST_LINES]), sum(one["gib_h"] for one in memory)
-            figures |= rounded({"hours": held_s / 3600, "saved": saved, "spared": spared}, least)
+            figures |= rounded({"hours": figures_of(rows)["processor_hours"], "saved": saved, "spared": spared}, least)
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]
     return figures

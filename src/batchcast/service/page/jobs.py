@@ -30,7 +30,7 @@ from ..answers.questions import NOT_YET, answer_of_waiting
 from ..answers.script import placements, script_advice
 from ..answers.start import basis_of, release, spread_of, time_limit
 from ..answers.track_record import RecordKey, TrackRecord
-from ..answers.usage import advise_requests, summary
+from ..answers.usage import advise_requests, figures_of, summary
 from ..settings import Settings
 
 SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
@@ -146,7 +146,7 @@ def my_jobs(
             "running_count": len(running),
             "finished": _finished(settings, finished),
             "finished_count": len(finished),
-            "limit_used": _limit_used(finished),
+            "limit_used": figures_of(finished)["limit_used_share"],
             "next": first.by_50,
             "next_90": first.by_90,
             "record": track_record.record_of(site, None, records),
@@ -253,19 +253,10 @@ def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
 
 def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
     """Return finished jobs by name: first the names with a suggestion, then the names with the most processor-hours."""
-    flags: dict[str, dict[str, Any]] = {}
-    for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
-        flags.setdefault(one["job_name"], one)
-    lines = [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")]
+    advised = advise_requests(rows, settings["limit_floor"], settings["limit_step"])
+    largest = {one["job_name"]: one for one in reversed(advised)}  # the first suggestion has the largest waste
+    lines = [{**one, "advice": largest.get(one["job_name"])} for one in summary(rows, "job_name")]
     return sorted(lines, key=lambda one: one["advice"] is None)[:20]
-
-
-def _limit_used(rows: Packed) -> float:
-    """Return the share of the requested core-hours that jobs with a time limit used; NaN without such jobs."""
-    limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
-    asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
-    ran = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited)
-    return ran / asked if asked else math.nan
 
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
