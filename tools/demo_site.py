@@ -151,7 +151,7 @@ def build(
             wait_methods=[method for kind, method in made() if kind == "wait"],
             health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock("demo", made, place=clock_path(path, "demo"))
+    clock = StoredClock("demo", made, path=clock_path(path, "demo"))
     for until in (*np.arange(now - LOOKED_AT_S, now, LOOK_EVERY_S), now) if looks else (now,):
         with store.begin() as connection:
             clock.advance(connection, float(until), float(until), now - 21 * 86400)

@@ -80,7 +80,7 @@ def build(place: Path, private: bool, url: str = "") -> str:
             collected_by="batchcast", runtime_methods=["recent_mean"], memory_methods=[],
             limit_methods=["largest_recent"], wait_methods=[FORECAST, "recent_wait:need=1"],
         )  # fmt: skip
-    clock = StoredClock("c", made, place=clock_path(store, "c"))
+    clock = StoredClock("c", made, path=clock_path(store, "c"))
     with database.begin() as connection:
         clock.advance(connection, now - 6000.0, now - 6000.0, now - 200_000.0)
     with database.begin() as connection:

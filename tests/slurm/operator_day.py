@@ -42,7 +42,7 @@ from slurm_lab import USERS, Lab
 
 from batchcast.errors import BatchcastError
 from batchcast.formats.slurm.sbatch import parse_submit_line
-from batchcast.service.answers.start import starts_in_order, with_margin
+from batchcast.service.answers.start import own_queue, with_margin
 from batchcast.store.reader import Reader
 from batchcast.units import parse_duration
 
@@ -107,7 +107,7 @@ class Queue:
             held.append((end, min(of, free)))
             free -= held[-1][1]
         ahead = [(limit, min(of, size)) for _, limit, of in before]
-        *_, start = starts_in_order([*held, (self.at, free)], [*ahead, (0.0, min(procs, size))], self.at)
+        start = own_queue([*held, (self.at, free)], ahead, min(procs, size), self.at)
         return start
 
 

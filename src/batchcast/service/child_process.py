@@ -108,19 +108,19 @@ class KeptChild:
         self._renew = renew
         self._keeping: asyncio.Task[None] | None = None
         self._child: asyncio.subprocess.Process | None = None
-        self._turn, self._ready = asyncio.Lock(), asyncio.Event()
-        self._asked, self._failed = 0.0, -1e300
+        self._turn, self._is_loaded = asyncio.Lock(), asyncio.Event()
+        self._asked_at, self._failed = 0.0, -1e300
         self._under_way: set[asyncio.Future[Any]] = set()
         self._error: BatchcastError | None = None
 
     async def run(self, answer: Callable[[], T]) -> T:
         """Run a call that can be pickled in the process and return its result; Unreachable if no process can answer."""
-        self._asked = time.monotonic()
+        self._asked_at = time.monotonic()
         if self._child is None:
-            if self._keeping is None and self._asked - self._failed >= AGAIN_S:
+            if self._keeping is None and self._asked_at - self._failed >= AGAIN_S:
                 self._error, self._keeping = None, asyncio.create_task(self._keep())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), SOON_S)
+                await asyncio.wait_for(self._is_loaded.wait(), SOON_S)
         if self._child is None:
             raise self._error or Unreachable("the predictions are being loaded", hint="ask again in a few seconds")
         asked = asyncio.ensure_future(self._in_turn(self._child, answer))
@@ -145,10 +145,10 @@ class KeptChild:
         """Keep one process running, with its clock renewed, until no question has come for `KEPT_S`."""
         try:
             async with _child(0) as child:
-                while time.monotonic() - self._asked < KEPT_S:
+                while time.monotonic() - self._asked_at < KEPT_S:
                     await self._in_turn(child, self._renew)
                     self._child = child
-                    self._ready.set()
+                    self._is_loaded.set()
                     await asyncio.sleep(RENEW_S)
         except BatchcastError as error:
             self._error, self._failed = error, time.monotonic()
@@ -157,7 +157,7 @@ class KeptChild:
             self._failed = time.monotonic()
         finally:
             self._child = self._keeping = None
-            self._ready.clear()
+            self._is_loaded.clear()
 
     async def _in_turn(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
         """Send a question to the process after all earlier questions, and return its result."""

@@ -196,7 +196,7 @@ class Overruled(NamedTuple):
 
     name: str
     value: Any
-    place: str
+    source: str
 
 
 class Settings(Struct, frozen=True):
@@ -275,7 +275,7 @@ def load(
     values: dict[str, Any] = {"store": str(default_store(env))}
     source = dict.fromkeys(NAMES, "built in")
     overruled: list[Overruled] = []
-    for place, given in _places(flags or {}, env):
+    for place, given in _sources(flags or {}, env):
         for name, value in given.items():
             try:
                 read = _read_value(name, value, place)
@@ -286,7 +286,7 @@ def load(
                 continue
             if source[name] != "built in" and values[name] != read:
                 overruled.append(Overruled(name, values[name], source[name]))
-            values[name], source[name] = read, place if not place.startswith("--") else f"--{name.replace('_', '-')}"
+            values[name], source[name] = read, place if place != "--" else f"--{name.replace('_', '-')}"
     whole = Values(**values)
     if whole.interval_s < whole.floor_s and passed_over is None:
         raise UsageError(
@@ -304,7 +304,7 @@ def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, l
     return "", []
 
 
-def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+def _sources(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the settings of each source in order of precedence, the lowest first, without the `[[cluster]]` tables."""
     places = [(str(path), _read(path)) for path in settings_files(env)]
     for _, given in places:

@@ -86,7 +86,7 @@ def test_every_setting_can_be_given_by_the_environment_and_has_a_meaning() -> No
 def test_what_a_stronger_place_took_away_is_remembered(tmp_path: Path) -> None:
     settings = from_file(tmp_path, 'store = "/there"', BATCHCAST_STORE="/here")
     assert settings["store"] == "/here"
-    assert [(o.name, o.value, o.place) for o in settings.overruled] == [("store", "/there", str(tmp_path / "b.toml"))]
+    assert [(o.name, o.value, o.source) for o in settings.overruled] == [("store", "/there", str(tmp_path / "b.toml"))]
 
 
 def test_looks_closer_than_the_floor_are_refused() -> None:

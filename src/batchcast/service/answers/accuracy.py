@@ -177,7 +177,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
         "forecasts": rounded({"n": len(rows)}, least)["n"],
         "weeks": _over_time(waited, least), "partitions": _by_partition(site, method, since, long_only=of == "long"),
         "horizons": _by_horizon(rows, least),
-        "reliability": [(k, round(grid.held[k] / n, 2)) for k in GRID if (n := grid.judged[k]) >= LEAST],
+        "reliability": [(k, round(grid.hits[k] / n, 2)) for k in GRID if (n := grid.judged[k]) >= LEAST],
         "at_submission": [r for r in beside if r["moment"] == "submit"],
         "beside_slurm": [r for r in beside if r["moment"] == "slurm" and r["came_out"]],
         "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
@@ -232,12 +232,8 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
 
 def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
     """Return the figures of each range of predicted waits (`HORIZONS`) with enough predictions."""
-
-    def range_of(row: Mapping[str, Any]) -> tuple[float, float]:
-        return next((low, high) for low, high in HORIZONS if low <= max(row["point_s"], 0.0) < high)
-
-    parts = sorted(groups(rows, range_of, LEAST, least).items())
-    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in parts]
+    parts = groups(rows, lambda row: next(part for part in HORIZONS if row["point_s"] < part[1]), LEAST, least)
+    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in sorted(parts.items())]
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,16 +286,16 @@ def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any
     return {**shown, "verdict": word, "sentence": f"{name}: {sentences[word].replace('%', ' %').replace('  %', ' %')}"}
 
 
-def verdict(count: int, kept: float) -> str:
+def verdict(count: int, coverage: float) -> str:
     """Judge whether a 90 % bound holds: its coverage is within two standard errors (at least 2 points) of 90 %.
 
     >>> verdict(400, 0.91), verdict(400, 0.8), verdict(4000, 0.97), verdict(20, float("nan"))
     ('believe', 'too early', 'too late', 'unknown')
     """
-    if kept != kept or not count:
+    if coverage != coverage or not count:
         return "unknown"
     margin = max(2.0 * math.sqrt(NOMINAL * (1.0 - NOMINAL) / count), 0.02)
-    return "believe" if abs(kept - NOMINAL) <= margin + 1e-12 else "too early" if kept < NOMINAL else "too late"
+    return "believe" if abs(coverage - NOMINAL) <= margin + 1e-12 else "too early" if coverage < NOMINAL else "too late"
 
 
 def _span(low: float, high: float) -> str:
@@ -354,7 +350,7 @@ LIMIT = Quantity(
 
 
 def advice_record(
-    site: Site, of: Quantity, since: float, until: float, partition: str | None = None
+    site: Site, quantity: Quantity, since: float, until: float, partition: str | None = None
 ) -> list[dict[str, Any]]:
     """Return one flat object per method for predictions made in [since, until), epoch seconds.
 
@@ -366,12 +362,12 @@ def advice_record(
     users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": site.cluster, "since": since, "until": until, "partition": partition}
-    read, least = partial(site.reader.each, of.statement, **chosen), site.least
+    read, least = partial(site.reader.each, quantity.statement, **chosen), site.least
     methods: dict[str, tuple[_AdviceScores, dict[float, _AdviceScores]]] = {}
     for row in of_complete_days(read, "known_at", least, site.now, itemgetter("method")):
-        whole, weeks = methods.setdefault(row["method"], (_AdviceScores(of), {}))
+        whole, weeks = methods.setdefault(row["method"], (_AdviceScores(quantity), {}))
         whole.add(row)
-        weeks.setdefault(row["as_of"] // WEEK_S, _AdviceScores(of)).add(row)
+        weeks.setdefault(row["as_of"] // WEEK_S, _AdviceScores(quantity)).add(row)
     return [
         {**rounded(whole.scores(name), least), "weeks": _by_week(weeks, least)}
         for name, (whole, weeks) in sorted(methods.items())
@@ -391,24 +387,24 @@ def _by_week(weeks: dict[float, _AdviceScores], least: int) -> list[dict[str, An
 class _AdviceScores:
     """Running totals over one method's predictions and suggestions."""
 
-    def __init__(self, of: Quantity) -> None:
-        self.of, self.errors, self.coverage = of, array("d"), Coverage(ADVICE_LEVELS)
+    def __init__(self, quantity: Quantity) -> None:
+        self.quantity, self.errors, self.coverage = quantity, array("d"), Coverage(ADVICE_LEVELS)
         self.users, self.counts, self.sums = Counter[Any](), Counter[str](), defaultdict[str, float](float)
 
     def add(self, row: Row) -> None:
         """Add one row: a prediction, a suggestion, or both."""
         self.users[row["user_id"]] += 1
-        self.counts["forecasts"] += row["kind"] == self.of.forecast
+        self.counts["forecasts"] += row["kind"] == self.quantity.forecast
         if row["outcome_s"] is None or row["grounds"] in UNSCORED:
             return
-        needed, cut = self.of.needed(row), self.of.was_cut(row)
-        if row["kind"] == self.of.forecast:
+        needed, cut = self.quantity.needed(row), self.quantity.was_cut(row)
+        if row["kind"] == self.quantity.forecast:
             self.counts["came_out"] += 1
-            if self.of.error and not cut:
+            if self.quantity.error and not cut:
                 self.errors.append(abs(row["point_s"] - needed))
             self.coverage.add({**row, "outcome_s": needed})
-        requests = (("", row["point_s"]), ("users_", self.of.own(row)))
-        for name, amount in requests if row["kind"] == self.of.advice else ():
+        requests = (("", row["point_s"]), ("users_", self.quantity.own(row)))
+        for name, amount in requests if row["kind"] == self.quantity.advice else ():
             if amount != amount or amount == math.inf:
                 continue
             exceeded = amount <= needed if cut else amount < needed
@@ -432,10 +428,10 @@ class _AdviceScores:
         counts = self.counts
         return {
             "predictor": method,
-            "kind": self.of.forecast,
+            "kind": self.quantity.forecast,
             "forecasts": counts["forecasts"],
             "came_out": counts["came_out"],
             "requests": counts["asked"],
-            **({self.of.error: median(self.errors)} if self.of.error else {}),
+            **({self.quantity.error: median(self.errors)} if self.quantity.error else {}),
             **self.rates(),
         }

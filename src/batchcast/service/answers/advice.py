@@ -112,8 +112,8 @@ LEAST_JOBS = 5
 class MemoryNeed(NamedTuple):
     """The memory that an ended job used and requested (KiB per node; NaN: unknown), and whether it ran out of it."""
 
-    held: float
-    asked: float
+    peak_kib: float
+    request_kib: float
     ran_out: bool
 
 
@@ -125,7 +125,7 @@ def need_of(row: Mapping[str, Any]) -> MemoryNeed:
 
 def is_copied_in(needs: Sequence[Any]) -> bool:
     """Return whether accounting only repeats the requests of these jobs instead of measuring their memory."""
-    same = sum(not need.ran_out and abs(need.held - need.asked) <= SAME * need.held for need in needs)
+    same = sum(not need.ran_out and abs(need.peak_kib - need.request_kib) <= SAME * need.peak_kib for need in needs)
     return is_copied(same, len(needs))
 
 
@@ -137,10 +137,10 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> list[MemoryNeed] | Non
 
     >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
     >>> needs = measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}])
-    >>> [(need.held, need.ran_out) for need in needs]
+    >>> [(need.peak_kib, need.ran_out) for need in needs]
     [(50.0, False), (200.0, True)]
     """
-    needs = [need for need in map(need_of, rows) if need.held > 0]
+    needs = [need for need in map(need_of, rows) if need.peak_kib > 0]
     return None if is_copied_in(needs) else needs
 
 
@@ -148,15 +148,15 @@ def request_for(needs: Sequence[Any], risk: float, rules: Rules, most: float = m
     """Return the memory request (KiB per node) that at most a share `risk` of jobs with these needs exceed, plus a
     tenth because memory use is sampled. `most` is the memory of the largest node.
     """
-    held, ran_out = [need.held * SAMPLING_MARGIN for need in needs], [need.ran_out for need in needs]
-    return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
+    peaks, ran_out = [need.peak_kib * SAMPLING_MARGIN for need in needs], [need.ran_out for need in needs]
+    return recommend_limit(peaks, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
 
 
 class Needs(NamedTuple):
     """The words of sentences about similar jobs, for run times or for memory."""
 
-    known: str
-    kept: str
+    counted: str
+    within: str
     cut: str
     how: str
     most: str
@@ -169,20 +169,20 @@ MEMORY = Needs("measured", "used {} per node or less", "ran out of memory", "how
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
     """Return a sentence that explains a suggestion by what similar jobs needed."""
-    jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
+    jobs = f"{advice.jobs} {needs.counted} jobs of {alike}"
     if advice.reached:
-        return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
+        return f"{1 - risk:.0%} of your last {jobs} {needs.within.format(say(advice.quantile_s))}"
     above = f"The suggestion is a quarter above {needs.most}"
     if advice.cut:
         return f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. {above}"
     return f"{jobs} are too few for a {risk:.0%} bound. {above}, {say(advice.longest_s)}"
 
 
-def forecast_words(forecast: Prediction, who: str, needs: Needs, risk: float, bound: str) -> str:
-    """Return a sentence that explains a suggestion by the bound that the method `who` predicts."""
+def forecast_words(forecast: Prediction, method: str, needs: Needs, risk: float, bound: str) -> str:
+    """Return a sentence that explains a suggestion by the bound that `method` predicts."""
     if reaches_risk(forecast, risk):
-        return f"{who}: {1 - risk:.0%} of similar jobs {needs.bound.format(bound)} ({forecast.basis})"
-    return f"{who} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
+        return f"{method}: {1 - risk:.0%} of similar jobs {needs.bound.format(bound)} ({forecast.basis})"
+    return f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
 
 
 RECENT = 10
@@ -319,7 +319,7 @@ MOST_JOBS = 1000
 MOST_FINISHED = 20_000
 
 
-class _Wanted(NamedTuple):
+class _NextJob(NamedTuple):
     """The next job, as far as it is known: user, name (a pattern unless `is_exact`), processors and partition, and the
     stored job (`row`) or the options of the script that describe it.
     """
@@ -334,10 +334,10 @@ class _Wanted(NamedTuple):
 
 
 def advise(
-    site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
+    site: Site, job: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
 ) -> Answer:
     """Suggest a limit and memory, with reasons. `options` are the options of a script."""
-    wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, user)
+    wanted = _next_job(site, job, glob, user) if options is None else _of_script(options, user)
     limits, memory = Rules._fields[:3], Rules._fields[3:]
     rules = {name: format_duration(site.settings[name]) for name in limits}
     rules |= {name: as_request(site.settings[name]) for name in memory}
@@ -376,9 +376,9 @@ def _latest(site: Site, job_id: str) -> Row | None:
     return next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), None)
 
 
-def _of_row(row: Row) -> _Wanted:
+def _of_row(row: Row) -> _NextJob:
     """Return what a job in the store says about the next job."""
-    return _Wanted(row["user_id"], row["job_name"], row["req_procs"], row["partition_id"], row=row)
+    return _NextJob(row["user_id"], row["job_name"], row["req_procs"], row["partition_id"], row=row)
 
 
 def _within_days(site: Site) -> int:
@@ -396,7 +396,7 @@ def advise_script(site: Site, options: Options, clock: Forecaster) -> dict[str, 
         return None
 
 
-def _advised(site: Site, wanted: _Wanted, risk: float, clock: Forecaster | None) -> dict[str, Any]:
+def _advised(site: Site, wanted: _NextJob, risk: float, clock: Forecaster | None) -> dict[str, Any]:
     """Return the suggested limit and memory for a job, from predictions if `clock` has them, else from similar jobs."""
     site.check_may_see(wanted.user)
     similar, alike = _similar(_finished(site, wanted.user), wanted)
@@ -410,10 +410,10 @@ def _advised(site: Site, wanted: _Wanted, risk: float, clock: Forecaster | None)
         raise NoAnswer(why, hint="a wider --name GLOB, or let some jobs finish first")
     like = Similar(similar, alike, wanted.partition or similar[0]["partition_id"], risk)
     answer = {"user": wanted.user, "similar_by": alike, "jobs": len(similar), "risk": risk}
-    by = clock.method("limit") if clock and known is not None else ""
+    by = clock.methods["limit"] if clock and known is not None else ""
     answer |= advise_limit(site, like, job, known, by)
     peak = clock.peak(job, risk) if clock and job else None
-    by = clock.method("memory") if clock and peak is not None else ""
+    by = clock.methods["memory"] if clock and peak is not None else ""
     return {**answer, **advise_memory(site, like, peak, by)}
 
 
@@ -429,7 +429,7 @@ def _clock(site: Site) -> Forecaster | None:
         return None
 
 
-def _job(site: Site, wanted: _Wanted, similar: Sequence[Row]) -> JobRequest | None:
+def _job(site: Site, wanted: _NextJob, similar: Sequence[Row]) -> JobRequest | None:
     """Return the request of the next job, as if it were submitted now: from the script, or from the last
     similar job.
     """
@@ -441,15 +441,15 @@ def _job(site: Site, wanted: _Wanted, similar: Sequence[Row]) -> JobRequest | No
     return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
 
 
-def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
+def service_parameters(job: str | None, glob: str | None) -> dict[str, str]:
     """Return the parameters of a question to the service: a job id, a pattern of names, or the options of a script."""
-    if what is None or glob is not None:
+    if job is None or glob is not None:
         return {"name": glob or ""}
-    if _is_job(what):
-        return {"job": what}
+    if _is_job(job):
+        return {"job": job}
     from .forecaster import options_of
 
-    return options_of(what, {})[0]
+    return options_of(job, {})[0]
 
 
 def _is_job(what: str) -> bool:
@@ -457,28 +457,29 @@ def _is_job(what: str) -> bool:
     return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
 
 
-def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> _Wanted:
-    """Return the known fields of the next job, from a job id or script (`what`) or a pattern of names (`glob`)."""
+def _next_job(site: Site, job: str | None, glob: str | None, user: str) -> _NextJob:
+    """Return the known fields of the next job, from a job id or script, or a pattern of names (`glob`)."""
     if glob is not None:
-        return _Wanted(user, glob, is_exact=False)
-    assert what is not None
-    if not _is_job(what):
+        return _NextJob(user, glob, is_exact=False)
+    assert job is not None
+    if not _is_job(job):
         from .forecaster import options_of
 
-        return _of_script(options_of(what, {})[0], user)  # as `start --test` reads the script, to suggest its limit
-    row, whose = _latest(site, what), site.viewer.name
+        # as `start --test` reads the script, to suggest its limit
+        return _of_script(options_of(job, {})[0], user)
+    row, whose = _latest(site, job), site.viewer.name
     if site.private and (row is None or row["user_id"] != whose):
-        why = f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}"
+        why = f"jobs are private here, and job {job} does not belong to {whose or 'a known user'}"
         raise Refused(why, hint="your own jobs")
     if row is None:
-        why = f"job {what} is not in the store of {site.cluster}"
+        why = f"job {job} is not in the store of {site.cluster}"
         raise NoAnswer(why, hint="a job just submitted appears within a minute")
     return _of_row(row)
 
 
-def _of_script(options: Options, user: str) -> _Wanted:
+def _of_script(options: Options, user: str) -> _NextJob:
     """Return what a script's options say about the next job."""
-    return _Wanted(user, options["job-name"], processors(options)[0], options.get("partition"), options=options)
+    return _NextJob(user, options["job-name"], processors(options)[0], options.get("partition"), options=options)
 
 
 def _finished(site: Site, user: str) -> list[Row]:
@@ -487,7 +488,7 @@ def _finished(site: Site, user: str) -> list[Row]:
     return site.reader.ask("ran_by_itself", cluster=site.cluster, **chosen)
 
 
-def _similar(rows: list[Row], wanted: _Wanted) -> tuple[list[Row], str]:
+def _similar(rows: list[Row], wanted: _NextJob) -> tuple[list[Row], str]:
     """Return the narrowest group with enough jobs, and its description: same name and size, same name, or same size."""
     name, procs = wanted.name or "", wanted.procs
     is_alike = operator.eq if wanted.is_exact else fnmatch.fnmatchcase

@@ -65,10 +65,10 @@ def default_partition(memory: Mapping[str, Any]) -> str:
     return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
 
 
-def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def usages(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     """Return the usage of each (account, user) in processor-seconds, from the stored values of a cluster.
 
-    >>> used({"shares": {"physics|ada": 60.0}})
+    >>> usages({"shares": {"physics|ada": 60.0}})
     {('physics', 'ada'): 60.0}
     """
     known = ((who.partition("|"), seconds) for who, seconds in (memory.get("shares") or {}).items())
@@ -150,6 +150,11 @@ def age_of(answers: Iterable[Mapping[str, Any]], now: float) -> list[str]:
 def _ago(seconds: float) -> str:
     """Return a time span in words; a negative span is shown as 0."""
     return span(max(seconds, 0.0))
+
+
+def local_time(epoch: float | None) -> str:
+    """Return an instant (epoch seconds) as local date and time; `never` without an instant."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
 def parse_when(text: str, now: float | None = None) -> float:

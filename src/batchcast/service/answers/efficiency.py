@@ -176,7 +176,7 @@ def _energy(steps: Sequence[Mapping[str, str]]) -> float:
 def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
     """Return the largest GPU memory (KiB) that a step used, from `gres/gpumem` (summed over GPUs); NaN if unknown."""
     used = (parse_memory(parse_tres(step["TRESUsageInTot"]).get("gres/gpumem", "")) for step in steps)
-    return max(_known(used), default=math.nan)
+    return max(_not_nan(used), default=math.nan)
 
 
 def of_logs(
@@ -287,15 +287,15 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
     names = ("waited_s", "eligible_wait_s", "elapsed_s", "limit_s")
     middle: dict[str, Any] = {name: _middle(getattr(task, name) for task in tasks) for name in names}
     every = middle["elapsed_s"] * len(tasks)
-    shares, energy = _known(task.gpu_share for task in tasks), _known(task.energy_kwh for task in tasks)
+    shares, energy = _not_nan(task.gpu_share for task in tasks), _not_nan(task.energy_kwh for task in tasks)
     return replace(
         tasks[0],
         job_id=f"{name}_[{len({task.job_id for task in tasks})}]",
         state=worst if states.count(worst) == len(states) else f"{worst} {states.count(worst)}",
         **middle,
         processors=sum(held) / every if every > 0 else tasks[0].processors,
-        processor_s=math.fsum(_known(task.processor_s for task in tasks)),
-        memory_kib=max(_known(task.memory_kib for task in tasks), default=math.nan),
+        processor_s=math.fsum(_not_nan(task.processor_s for task in tasks)),
+        memory_kib=max(_not_nan(task.memory_kib for task in tasks), default=math.nan),
         end_time=max(task.end_time for task in tasks),
         gpu_share=sum(shares) / len(shares) if shares else math.nan,
         energy_kwh=math.fsum(energy) if energy else math.nan,
@@ -303,14 +303,14 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
     )
 
 
-def _known(values: Iterable[float]) -> list[float]:
+def _not_nan(values: Iterable[float]) -> list[float]:
     """Return the values that are not NaN."""
     return [value for value in values if value == value]
 
 
 def _middle(values: Iterable[float]) -> float:
     """Return the median of the known values."""
-    return median(_known(values))
+    return median(_not_nan(values))
 
 
 def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str, Any]]:
@@ -328,7 +328,7 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
 
 def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
     """Return totals over jobs: core-hours, energy, used shares of the requests, and the number of killed jobs."""
-    energy = _known(job.energy_kwh for job in jobs)  # of the jobs whose energy was measured
+    energy = _not_nan(job.energy_kwh for job in jobs)  # of the jobs whose energy was measured
     return {
         "jobs": len(jobs),
         "energy_kwh": math.fsum(energy) if energy else math.nan,
@@ -434,7 +434,7 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
         MemoryNeed(j.memory_kib / j.nodes, j.memory_asked_kib / j.nodes, j.state == "OUT_OF_MEMORY") for j in measured
     ]
     request = request_for(needs, RISK, Rules(memory_floor=step, memory_step=step))
-    best, asked, held = request.limit_s, median(need.asked for need in needs), [need.held for need in needs]
+    best, asked, held = request.limit_s, median(need.request_kib for need in needs), [need.peak_kib for need in needs]
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1 or (any(need.ran_out for need in needs) and not request.reached):
         return None

@@ -29,7 +29,7 @@ from .answer import Sentence
 from .disclosure import OfOthers
 from .start import time_limit
 
-Who = tuple[str, str]
+AccountUser = tuple[str, str]
 """An account and a user."""
 HORIZON_S = 14 * 86400.0
 GROWTH = 1.1
@@ -87,7 +87,7 @@ def _number(text: str) -> float:
     return float(text) if text.isdigit() else 0.0
 
 
-def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -> dict[Who, float]:
+def fair_tree(associations: Sequence[Association], usage: Mapping[AccountUser, float]) -> dict[AccountUser, float]:
     """Return the fair-share factor of each user: the rank in Fair Tree over the number of users.
 
     Fair Tree visits the children of an account in order of their level, the largest first. The level is (share /
@@ -103,19 +103,19 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
         if one.user or one.account not in ("", "root"):
             children[one.parent or (one.account if one.user else "root")].append(one)
     users = sum(bool(one.user) for one in associations)
-    factors: dict[Who, float] = {}
+    factors: dict[AccountUser, float] = {}
 
-    def used(one: Association) -> float:
-        return usage.get((one.account, one.user), 0.0) if one.user else totals(one.account)[1]
+    def usage_of(child: Association) -> float:
+        return usage.get((child.account, child.user), 0.0) if child.user else totals(child.account)[1]
 
     @cache
     def totals(account: str) -> tuple[float, float]:
         """Return the sums of the shares and of the usage directly below an account."""
-        return math.fsum(one.shares for one in children[account]), math.fsum(map(used, children[account]))
+        return math.fsum(one.shares for one in children[account]), math.fsum(map(usage_of, children[account]))
 
-    def level(one: Association, account: str) -> float:
-        (shares, everyone), mine = totals(account), used(one)
-        return (one.shares / shares if shares else 0.0) / (mine / everyone) if mine else math.inf
+    def level(child: Association, account: str) -> float:
+        (shares, everyone), mine = totals(account), usage_of(child)
+        return (child.shares / shares if shares else 0.0) / (mine / everyone) if mine else math.inf
 
     def visit(accounts: Sequence[str]) -> None:
         """Rank the users below these accounts, depth first. Several accounts of equal level are treated as one
@@ -137,7 +137,7 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
 class Running(NamedTuple):
     """The usage that a running job adds: its account and user, billed processors, and predicted end (epoch seconds)."""
 
-    who: Who
+    owner: AccountUser
     billed: float
     end: float
 
@@ -148,11 +148,11 @@ class Waiting(NamedTuple):
     """
 
     job_id: str
-    who: Who
+    owner: AccountUser
     partition: str
     priority: float
     eligible_s: float
-    place: int
+    position: int
 
 
 class Pass(NamedTuple):
@@ -165,20 +165,20 @@ class Pass(NamedTuple):
 
 
 def usage_at(
-    t: float, used: Mapping[Who, float], running: Sequence[Running], now: float, half_life: float
-) -> dict[Who, float]:
+    t: float, usage: Mapping[AccountUser, float], running: Sequence[Running], now: float, half_life: float
+) -> dict[AccountUser, float]:
     """Return the usage at `t`: the present usage after its decay, and the usage that running jobs add until then.
 
     >>> usage_at(20.0, {}, [Running(("a", "x"), 4.0, 10.0)], 0.0, 0.0)
     {('a', 'x'): 40.0}
     """
     rate = 0.693 / half_life if half_life > 0 else 0.0  # Slurm uses this constant for log 2
-    found = {who: amount * math.exp(-rate * (t - now)) for who, amount in used.items()}
+    total = {owner: amount * math.exp(-rate * (t - now)) for owner, amount in usage.items()}
     for job in running:
         end = min(max(job.end, now), t)
         span_s = math.exp(-rate * (t - end)) - math.exp(-rate * (t - now))
-        found[job.who] = found.get(job.who, 0.0) + job.billed * (span_s / rate if rate else end - now)
-    return found
+        total[job.owner] = total.get(job.owner, 0.0) + job.billed * (span_s / rate if rate else end - now)
+    return total
 
 
 def instants(now: float, period: float) -> Iterator[float]:
@@ -191,40 +191,40 @@ def instants(now: float, period: float) -> Iterator[float]:
 
 
 def project(
-    waiting: Sequence[Waiting], running: Sequence[Running], used: Mapping[Who, float],
+    waiting: Sequence[Waiting], running: Sequence[Running], usage: Mapping[AccountUser, float],
     associations: Sequence[Association], weights: Weights, now: float,
 ) -> dict[str, Pass]:  # fmt: skip
     """Return for each waiting job when its priority exceeds the priorities of all jobs before it in its partition.
 
     >>> tree = [Association("a"), Association("a", "x"), Association("a", "y")]
     >>> jobs = [Waiting("1", ("a", "x"), "main", 1000.0, 0.0, 1), Waiting("2", ("a", "y"), "main", 500.0, 0.0, 2)]
-    >>> held = [Running(("a", "x"), 8.0, 900.0)]
-    >>> used = {("a", "x"): 10.0, ("a", "y"): 500.0}
-    >>> project(jobs, held, used, tree, Weights(0.0, 1000.0, 1.0, 0.0, 60.0), 0.0)
+    >>> running = [Running(("a", "x"), 8.0, 900.0)]
+    >>> usage = {("a", "x"): 10.0, ("a", "y"): 500.0}
+    >>> project(jobs, running, usage, tree, Weights(0.0, 1000.0, 1.0, 0.0, 60.0), 0.0)
     {'1': Pass(before=0, at=0.0), '2': Pass(before=1, at=120.0)}
     """
 
     def age(seconds: float) -> float:
         return min(seconds / weights.max_age, 1.0)
 
-    start = fair_tree(associations, usage_at(now, used, running, now, weights.half_life))
+    start = fair_tree(associations, usage_at(now, usage, running, now, weights.half_life))
     queues: defaultdict[str, list[Waiting]] = defaultdict(list)
     for job in waiting:
-        if job.who in start:
+        if job.owner in start:
             queues[job.partition].append(job)
     passes: dict[str, Pass] = {}
     for queue in queues.values():
-        queue.sort(key=lambda job: (-job.priority, job.place))
+        queue.sort(key=lambda job: (-job.priority, job.position))
         passes |= {job.job_id: Pass(k, now if k == 0 else math.nan) for k, job in enumerate(queue)}
     for t in instants(now, weights.period):
         if all(one.at == one.at for one in passes.values()):
             break
-        then = fair_tree(associations, usage_at(t, used, running, now, weights.half_life))
+        then = fair_tree(associations, usage_at(t, usage, running, now, weights.half_life))
         for queue in queues.values():
             highest = -math.inf
             for job in queue:
                 older = age(job.eligible_s + t - now) - age(job.eligible_s)
-                gain = weights.fair_share * (then[job.who] - start[job.who]) + weights.age * older
+                gain = weights.fair_share * (then[job.owner] - start[job.owner]) + weights.age * older
                 priority = job.priority + gain
                 if priority > highest and passes[job.job_id].at != passes[job.job_id].at:
                     passes[job.job_id] = passes[job.job_id]._replace(at=t)
@@ -233,7 +233,7 @@ def project(
 
 
 def passes_of(
-    jobs: Sequence[Mapping[str, Any]], machine: Machine | None, used: Mapping[Who, float], now: float
+    jobs: Sequence[Mapping[str, Any]], machine: Machine | None, usage: Mapping[AccountUser, float], now: float
 ) -> dict[str, list[float | None]] | None:
     """Return [number of jobs with a higher priority, time when its priority exceeds theirs] by waiting job's id, for
     the store; None without fair share.
@@ -246,21 +246,21 @@ def passes_of(
         return None
     partitions = {each.name: each for each in machine.partitions}
     running = [
-        Running(_who(job), billed(job, partitions.get(job["partition_id"])), _end(job, now))
+        Running(_owner(job), billed(job, partitions.get(job["partition_id"])), _end(job, now))
         for job in jobs if job["start_time"] is not None
     ]  # fmt: skip
     waiting = [
-        Waiting(str(job["job_id"]), _who(job), job["partition_id"] or "", float(job["priority"]),
-                max(now - (job["eligible_time"] or job["submit_time"]), 0.0), place)
-        for place, job in enumerate(jobs)
+        Waiting(str(job["job_id"]), _owner(job), job["partition_id"] or "", float(job["priority"]),
+                max(now - (job["eligible_time"] or job["submit_time"]), 0.0), position)
+        for position, job in enumerate(jobs)
         if job["start_time"] is None and job["priority"]
         and rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION)
     ]  # fmt: skip
-    passes = project(waiting, running, used, machine.associations, weights, now)
+    passes = project(waiting, running, usage, machine.associations, weights, now)
     return {job_id: [each.before, each.at if each.at == each.at else None] for job_id, each in passes.items()}
 
 
-def _who(job: Mapping[str, Any]) -> Who:
+def _owner(job: Mapping[str, Any]) -> AccountUser:
     """Return the account and the user of a job."""
     return job["account"] or "", job["user_id"] or ""
 

@@ -58,22 +58,25 @@ _ONCE = ": this answer is from one query to the scheduler"
 
 
 def walltime(
-    settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
+    settings: Settings, job: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
     """Suggest a time limit and a memory request from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
-        reply = advise(site, what, glob, user, risk)
+        reply = advise(site, job, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 
-def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
+def report(
+    settings: Settings, selection: Whose, since: float, until: float, viewer: Viewer, now: float, why: str
+) -> Answer:
     """Answer `report` for one user from one query to accounting. A report on an account or partition needs a store."""
-    if who.user is None:
-        of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
+    if selection.user is None:
+        flags = {"-A": selection.account, "-p": selection.partition}
+        of = " ".join(f"{flag} {name}" for flag, name in flags.items() if name)
         hint = f"batchcast report --months user {of}, or --each: these query only accounting"
         raise NoStore(f"{why}, and without a store only the jobs of one user can be reported", hint=hint)
-    with _one_question(settings, who.user, since, viewer, now, why) as site:
-        reply = questions.report_of(site, who, since, until)
+    with _one_question(settings, selection.user, since, viewer, now, why) as site:
+        reply = questions.report_of(site, selection, since, until)
     return reply._replace(warnings=[why + _ONCE])
 
 
@@ -116,7 +119,7 @@ _KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswe
 
 
 def answer_or_ask_service(
-    settings: Settings, verb: str, parameters: Mapping[str, object], here: Callable[[], Answer]
+    settings: Settings, verb: str, parameters: Mapping[str, object], answer_here: Callable[[], Answer]
 ) -> Answer:
     """Answer from the store, or through the service's socket if this user cannot read the store.
 
@@ -125,13 +128,13 @@ def answer_or_ask_service(
     replays the history.
     """
     if "/" not in settings["listen"]:
-        return here()
+        return answer_here()
     if is_closed(settings):
         return ask_service(settings["listen"], verb, parameters)
     if verb in LEARNED and _is_learned_by_another(settings):
         with suppress(Unreachable):
             return ask_service(settings["listen"], verb, parameters)
-    return here()
+    return answer_here()
 
 
 def _is_learned_by_another(settings: Settings) -> bool:

@@ -31,7 +31,7 @@ from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..settings import Settings, machine_at
-from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, used
+from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, usages
 from .disclosure import Site, Viewer, open_site
 from .start import basis_of, capped, latest_start, spread_of, start_settings
 
@@ -44,7 +44,8 @@ MOST_REPLAYED = 5000
 
 
 class Forecaster(NamedTuple):
-    """The predictors that answer users, with the state of a clock at one instant.
+    """The predictors that answer users, with the state of a clock at one instant. `methods` names the method of each
+    kind of prediction: wait, runtime, memory or limit.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
     limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`start`).
@@ -57,13 +58,13 @@ class Forecaster(NamedTuple):
 
     def wait(self, job: JobRequest) -> Prediction:
         """Predict how long the job would wait if it were submitted now."""
-        now, answer = self.clock.state.now, self._of("wait").predict(job, self.clock.state)
+        now, answer = self.clock.state.now, self._predictor("wait").predict(job, self.clock.state)
         asked = {"row": job.row, "partition_id": job.partition_id, "req_procs": job.procs, "expected_start": None}
         return capped(answer, latest_start(asked, self.memory, now) - now)
 
     def run(self, job: JobRequest) -> Prediction | None:
         """Predict how long the job would run; None if run times are not predicted."""
-        return self._of("runtime").predict(job, self.clock.state) if "runtime" in self.methods else None
+        return self._predictor("runtime").predict(job, self.clock.state) if "runtime" in self.methods else None
 
     def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
         """Predict the job's peak memory per node, KiB; None if accounting measures no memory.
@@ -72,24 +73,20 @@ class Forecaster(NamedTuple):
         """
         if "memory" not in self.methods:
             return None
-        forecast: Prediction = self._of("memory").predict(job, self.clock.state)
-        known = None if risk is None else self._of("memory").bound(job, risk, forecast)
+        forecast: Prediction = self._predictor("memory").predict(job, self.clock.state)
+        known = None if risk is None else self._predictor("memory").bound(job, risk, forecast)
         return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
         """Suggest a time limit at a risk (see `predict.recommend`); None if no method suggests limits."""
-        return self._of("limit").advise(job, self.clock.state, risk) if "limit" in self.methods else None
-
-    def method(self, kind: str) -> str:
-        """Return the name of the method that predicts a kind: wait, runtime, memory or limit."""
-        return self.methods[kind]
+        return self._predictor("limit").advise(job, self.clock.state, risk) if "limit" in self.methods else None
 
     @property
     def machine(self) -> Machine | None:
         """The captured machine on which queue waits are simulated; None if there is none."""
-        return getattr(self._of("wait"), "machine", None) if "wait" in self.methods else None
+        return getattr(self._predictor("wait"), "machine", None) if "wait" in self.methods else None
 
-    def _of(self, kind: str) -> Any:
+    def _predictor(self, kind: str) -> Any:
         """Return the predictor of a kind."""
         return self.clock.predictors[kind, self.methods[kind]]
 
@@ -113,7 +110,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     methods = {kind: name for kind, name in first.items() if name}
     clock, notes = _loaded(site, methods)
     clock.state.now = site.now
-    clock.state.usage, clock.state.nodes_away = used(site.memory), nodes_away(site.memory)
+    clock.state.usage, clock.state.nodes_away = usages(site.memory), nodes_away(site.memory)
     ask = Forecaster(clock, methods, memory=site.memory)
     return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in methods and ask.machine is None else notes)
 
@@ -159,8 +156,8 @@ def begin_condition(options: Options, now: float) -> tuple[str, float | None]:
     return ("Dependency", None) if "dependency" in options else ("", None)
 
 
-def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Return the sbatch options of a script and the options in `asked`, and the names of options that predictions
+def options_of(script: str, overrides: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Return the sbatch options of a script and of `overrides`, and the names of options that predictions
     ignore.
 
     Without `--job-name` the job's name is the script's file name. If `script` is a directory, its only batch script is
@@ -171,7 +168,7 @@ def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], l
     if Path(script).is_dir():
         here, script = os.path.abspath(script), script_in(Path(script))
     options = {"job-name": Path(script).name, "chdir": here} | parse_script(read_script(script))
-    options |= {"time" if k == "limit" else k.replace("_", "-"): str(v) for k, v in asked.items() if v is not None}
+    options |= {"time" if k == "limit" else k.replace("_", "-"): str(v) for k, v in overrides.items() if v is not None}
     options["chdir"] = os.path.join(here, options["chdir"])
     heard = {name: value for name, value in options.items() if name in HEARD}
     return heard | _inputs_in(options["chdir"]), not_heard(options)
@@ -362,20 +359,20 @@ SHARE = 20.0
 """Loading takes at most 1/20 of the process's time, even on a large site where each load is slow."""
 
 
-class _Held(NamedTuple):
-    """The loaded clock (`ask`), the store, cluster and instant that it belongs to (`of`), the monotonic time of the
-    load (`at`), and the seconds that the load took (`took`).
+class _LoadedClock(NamedTuple):
+    """The loaded clock (`ask`), the store, cluster and instant that it belongs to (`key`), the monotonic time of the
+    load (`loaded_at`), and the seconds that the load took (`took`).
 
     `took` is 0 for the first load: most of its time is spent on compiling, which is not repeated.
     """
 
-    of: tuple[str, str, float | None]
+    key: tuple[str, str, float | None]
     ask: Forecaster
-    at: float
+    loaded_at: float
     took: float
 
 
-_held: _Held | None = None
+_loaded_clock: _LoadedClock | None = None
 
 
 def renew(settings: Settings) -> None:
@@ -431,14 +428,14 @@ def _clock(site: Site, old_s: float) -> Forecaster:
     """Return the clock at this instant. The loaded clock is reused if the collector's clock has not advanced, if it was
     loaded at most `old_s` seconds ago, or if loading is so slow that it is too early to repeat it.
     """
-    global _held
-    begun = time.monotonic()
-    of = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))
-    if _held is not None:
-        is_young = begun - _held.at < max(old_s, SHARE * _held.took)
-        if _held.of == of or (_held.of[:2] == of[:2] and is_young):
-            _held.ask.clock.state.now = site.now
-            return _held.ask._replace(memory=site.memory)
+    global _loaded_clock
+    began = time.monotonic()
+    key = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))
+    if _loaded_clock is not None:
+        is_young = began - _loaded_clock.loaded_at < max(old_s, SHARE * _loaded_clock.took)
+        if _loaded_clock.key == key or (_loaded_clock.key[:2] == key[:2] and is_young):
+            _loaded_clock.ask.clock.state.now = site.now
+            return _loaded_clock.ask._replace(memory=site.memory)
     ask = forecaster(site, ("wait",))
-    _held = _Held(of, ask, begun, 0.0 if _held is None else time.monotonic() - begun)
+    _loaded_clock = _LoadedClock(key, ask, began, 0.0 if _loaded_clock is None else time.monotonic() - began)
     return ask

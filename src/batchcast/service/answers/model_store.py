@@ -331,28 +331,28 @@ this time.
 """
 
 
-def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now: float) -> None:
+def keep_asked(path: Path, job: JobRequest, prediction: Prediction, method: str, now: float) -> None:
     """Add one question and its answer, if this process may write beside the store. If writing fails, the line
     is lost.
     """
-    if not os.access(place.parent, os.W_OK) or not all(map(math.isfinite, (said.point, *said.quantiles))):
+    if not os.access(path.parent, os.W_OK) or not all(map(math.isfinite, (prediction.point, *prediction.quantiles))):
         return
     like = {"user": job.user_id, "partition": job.partition_id, "procs": job.procs, "limit": job.req_time}
-    line = json.dumps({"at": now, "method": method, "like": like, "said": as_values(said)})
-    with suppress(OSError), open(place, "a", encoding="utf-8", opener=without_links) as file:
+    line = json.dumps({"at": now, "method": method, "like": like, "said": as_values(prediction)})
+    with suppress(OSError), open(path, "a", encoding="utf-8", opener=without_links) as file:
         status = os.fstat(file.fileno())
         if _is_own(status) and status.st_size < MOST_BYTES:
             file.write(line + "\n")
 
 
-def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
+def take_asked(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield every question that was added since the last call, and remove the questions from the file.
 
     Incomplete lines, and files that another user may have written, are ignored.
     """
-    taken = place.with_name(place.name + ".taken")
+    taken = path.with_name(path.name + ".taken")
     try:
-        place.replace(taken)
+        path.replace(taken)
         with open(taken, "rb", opener=without_links) as file:
             lines = file.read(2 * MOST_BYTES).splitlines() if _is_own(os.fstat(file.fileno())) else []
     except OSError:
@@ -449,7 +449,7 @@ class Writer:
 
     def __init__(self) -> None:
         self._met: list[Any] = []  # keeps objects alive, so that no other object gets the same id
-        self._places: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
 
     def plain(self, value: Any) -> Any:
         """Return the plain form of a value: itself, or a list that begins with its type."""
@@ -458,9 +458,9 @@ class Writer:
             return value if kind is not int or -(2**63) <= value < 2**63 else [INTEGER, str(value)]
         if isinstance(value, np.generic):
             return [NUMBER, _plain_dtype(value.dtype), value.tobytes()]
-        if id(value) in self._places:
-            return [REFERENCE, self._places[id(value)]]
-        self._places[id(value)] = len(self._met)
+        if id(value) in self._numbers:
+            return [REFERENCE, self._numbers[id(value)]]
+        self._numbers[id(value)] = len(self._met)
         self._met.append(value)
         return WRITERS.get(kind, Writer._object)(self, value)
 
@@ -547,7 +547,7 @@ class Reader:
     """Creates objects from plain values; raises ValueError, TypeError or the like for values that no `Writer` wrote."""
 
     def __init__(self) -> None:
-        self._made: list[Any] = []
+        self._objects: list[Any] = []
         self._filled: set[int] = set()  # ids of objects created from the settings, whose attributes are set only once
 
     def read(self, plain: Any, fresh: Any = None) -> Any:
@@ -560,18 +560,18 @@ class Reader:
         # TUPLE comes first because it is the most frequent type and takes half of the reading time
         if kind == TUPLE and plain[1]:
             values = tuple(plain[2])
-            self._made.append(values)
+            self._objects.append(values)
             return values
         if kind == REFERENCE:
-            return self._made[plain[1]]
+            return self._objects[plain[1]]
         if kind == INTEGER:
             return int(plain[1])
         if kind == NUMBER:
             return np.frombuffer(plain[2], _read_dtype(plain[1]))[0]
-        place = len(self._made)
-        self._made.append(None)
+        place = len(self._objects)
+        self._objects.append(None)
         made = READERS[kind](self, plain, place, fresh)
-        self._made[place] = made
+        self._objects[place] = made
         return made
 
     def _all(self, is_plain: bool, values: list[Any], fresh: Any = None) -> list[Any]:
@@ -584,7 +584,7 @@ class Reader:
 
     def _grown(self, place: int, made: Any, add: Callable[[Any, list[Any]], None], *parts: Any) -> Any:
         """Fill an empty container. The container is registered first, because its values can refer to it."""
-        self._made[place] = made
+        self._objects[place] = made
         add(made, self._all(*parts))
         return made
 
@@ -592,7 +592,7 @@ class Reader:
         _, number, factory, keys_plain, keys, plain_values, values = plain
         kind = DICTS[number]
         made: Any = defaultdict(FACTORIES[factory]) if kind is defaultdict else kind()
-        self._made[place] = made
+        self._objects[place] = made
         old = fresh if isinstance(fresh, dict) else {}
         for name, one in zip(self._all(keys_plain, keys), values):
             made[name] = one if plain_values else self.read(one, old.get(name))
@@ -613,7 +613,7 @@ class Reader:
             return kind(**dict(zip(kind.__struct_fields__, self._all(*state), strict=True)))
         made = fresh if type(fresh) is kind and id(fresh) not in self._filled else kind.__new__(kind)
         self._filled.add(id(fresh))
-        self._made[place] = made
+        self._objects[place] = made
         if not isinstance(state[0], dict):
             made.__setstate__(self.read(state[0]))
             return made

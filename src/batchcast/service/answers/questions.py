@@ -69,8 +69,8 @@ class OtherNames:
     the next suggestion. Therefore suggestions cannot shrink from job to job.
     """
 
-    held: dict[str, dict[str, float]] = field(default_factory=dict)
-    asked: dict[str, dict[str, float]] = field(default_factory=dict)
+    peaks_kib: dict[str, dict[str, float]] = field(default_factory=dict)
+    requests_kib: dict[str, dict[str, float]] = field(default_factory=dict)
     written: dict[str, dict[str, float]] = field(default_factory=dict)
     until: float = -1e300
 
@@ -83,32 +83,33 @@ class OtherNames:
             asked, held = asked_a_node(row), node_peak(row)
             if row["status"] == OUT_OF_MEMORY:
                 held = TWICE * (held if held > asked else asked)
-            _largest(self.held, row["user_id"], row["job_name"], held)
-            _largest(self.asked, row["user_id"], row["job_name"], asked)
+            _largest(self.peaks_kib, row["user_id"], row["job_name"], held)
+            _largest(self.requests_kib, row["user_id"], row["job_name"], asked)
 
-    def wrote(self, like: Like) -> None:
+    def wrote(self, job: Like) -> None:
         """Record the memory that a user requested for a job name. Only this user may report the amount, because
         suggestions use it.
         """
-        if like.name and like.user in self.held:
-            _largest(self.written, like.user, like.name, like.written_kib)
+        if job.name and job.user in self.peaks_kib:
+            _largest(self.written, job.user, job.name, job.written_kib)
 
-    def request(self, like: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
+    def request(self, job: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
         """Return a request (KiB per node) for a job name with too few ended jobs, from the user's other job names, or
         None.
         """
         from ...predict.namesakes import share_for_new
 
-        if not (like.name and like.written_kib > 0):
+        if not (job.name and job.written_kib > 0):
             return None
-        held, asked, written = (table.get(like.user, {}) for table in (self.held, self.asked, self.written))
-        others = [(held[name], max(asked.get(name, 0.0), written.get(name, 0.0))) for name in held if name != like.name]
+        tables = self.peaks_kib, self.requests_kib, self.written
+        held, asked, written = (table.get(job.user, {}) for table in tables)
+        others = [(held[name], max(asked.get(name, 0.0), written.get(name, 0.0))) for name in held if name != job.name]
         share = share_for_new([peak / request for peak, request in others if request > 0], RISK)
         if math.isnan(share):
             return None
-        wanted = SAMPLING_MARGIN * max(share * like.written_kib, held.get(like.name, 0.0))
+        wanted = SAMPLING_MARGIN * max(share * job.written_kib, held.get(job.name, 0.0))
         most = partition.get("node_mem_kib") or math.inf
-        return min(rounded_request(wanted, rules.memory_floor, rules.memory_step, most), like.written_kib)
+        return min(rounded_request(wanted, rules.memory_floor, rules.memory_step, most), job.written_kib)
 
 
 def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: float) -> None:
@@ -129,13 +130,13 @@ class Hints:
     rules: Rules
     last_id: int = 0
     tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
-    others: OtherNames = field(default_factory=OtherNames)
+    other_names: OtherNames = field(default_factory=OtherNames)
 
     def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
         """Add the predictions and suggestions that were stored since the last call."""
         first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
         asked = {**first, "wait_method": track_record.answering_method(dict(memory)), "most": MOST}
-        self.others.learn(reader, cluster)
+        self.other_names.learn(reader, cluster)
         rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
         for row in reversed(rows):
             self.last_id = max(self.last_id, row["id"])
@@ -143,7 +144,7 @@ class Hints:
             keys = _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row)
             self.tables[row["kind"]].update(dict.fromkeys(keys[:1] if own_name else keys, row))
 
-    def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
+    def about(self, job: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
         """Return the limit and memory suggested for the last similar job, and when such a job would start.
 
         Limit and memory come only from the user's own jobs with the same partition and number of processors. A job of
@@ -151,8 +152,8 @@ class Hints:
         name. Memory for a new job name is estimated from the user's other job names, if the user requested an amount.
         Raises NoAnswer if there is no limit, no memory and no start time.
         """
-        asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
-        own = like.limit if like.limit > 0 else math.inf
+        asked = {"user_id": job.user, "partition_id": job.partition, "job_name": job.name, "req_procs": job.procs}
+        own = job.limit if job.limit > 0 else math.inf
 
         def limit_of(row: Row) -> float | None:
             return advised_limit(as_prediction(row), own, self.rules, partition)
@@ -160,7 +161,7 @@ class Hints:
         limit, its = _first(self.tables["limit"], _limit_keys(asked), limit_of)
         held, whose = _first(self.tables["request"], _limit_keys(asked)[:1], lambda row: row["point_s"])
         if held is None:
-            held = self.others.request(like, self.rules, partition)
+            held = self.other_names.request(job, self.rules, partition)
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
         if limit is None and wait is None and held is None:
             hint = "predictions start after a few such jobs have ended"
@@ -173,7 +174,7 @@ class Hints:
             "memory_like": whose and whose["job_id"],
             "likely_start_s": now + likely,
             "by_90_start_s": now + by_90,
-            "start_like": which and (which["job_id"] if which["user_id"] == like.user else OfOthers(which["job_id"])),
+            "start_like": which and (which["job_id"] if which["user_id"] == job.user else OfOthers(which["job_id"])),
         }
 
 
@@ -297,9 +298,9 @@ def _of_waiting(site: Site, rows: Sequence[Row], holds: Sequence[Release | None]
     return Answer({"cluster": site.cluster}, start_settings(site.settings, now), notes, results)
 
 
-def answer_of_waiting(row: Row, memory: Mapping[str, Any], now: float, held: Release | None) -> dict[str, Any]:
+def answer_of_waiting(row: Row, memory: Mapping[str, Any], now: float, hold_end: Release | None) -> dict[str, Any]:
     """Return the answer about a waiting job, with the time when its priority exceeds those of the jobs before it."""
-    start = start_answer(row, now, held, latest_start(row, memory, now), memory.get("reservations") or [])
+    start = start_answer(row, now, hold_end, latest_start(row, memory, now), memory.get("reservations") or [])
     return {**start, **pass_fields(memory, row["job_id"], now)}
 
 
@@ -325,7 +326,7 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
 
 def walltime(
     settings: Settings,
-    what: str | None,
+    job: str | None,
     glob: str | None,
     user: str,
     viewer: Viewer,
@@ -335,30 +336,30 @@ def walltime(
 ) -> Answer:
     """Suggest a time limit and memory for the next similar job, with reasons.
 
-    The job is given by `what` (a job id or a script), by a pattern of names (`glob`), or by sbatch's `options`.
+    The job is given by `job` (id or path of a script), by a pattern of names (`glob`), or by `options` of sbatch.
     """
     with open_site(settings, viewer, now) as site:
-        return advise(site, what, glob, user, risk, options)
+        return advise(site, job, glob, user, risk, options)
 
 
 def hint(
-    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
+    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, job: Like, viewer: Viewer, now: float
 ) -> Answer:
     """Answer at a submission, from memory: limit, memory and likely start of a similar job. The user in the setting
     `submit_from` may ask on behalf of every user.
     """
     hidden = is_private(settings, memory) and not viewer.sees_all
-    if hidden and viewer.name not in (like.user, settings["submit_from"]):
+    if hidden and viewer.name not in (job.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
-    partition = like.partition or default_partition(memory)
-    like = like._replace(partition=partition)
-    if viewer.sees_all or viewer.name == like.user:
-        hints.others.wrote(like)
-    found = hints.about(like, now, of_partition(memory, partition))
-    asked = {"partition_id": partition, "req_procs": like.procs, "expected_start": None}
+    partition = job.partition or default_partition(memory)
+    job = job._replace(partition=partition)
+    if viewer.sees_all or viewer.name == job.user:
+        hints.other_names.wrote(job)
+    found = hints.about(job, now, of_partition(memory, partition))
+    asked = {"partition_id": partition, "req_procs": job.procs, "expected_start": None}
     latest = latest_start(asked, memory, now)
     found |= {name: min(found[name], latest) for name in ("likely_start_s", "by_90_start_s")}
-    return Answer({"cluster": cluster}, {"like": like._asdict()}, [], disclosed([found], hidden))
+    return Answer({"cluster": cluster}, {"like": job._asdict()}, [], disclosed([found], hidden))
 
 
 def accuracy(
@@ -408,29 +409,28 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     return simulated(site, since, until)
 
 
-def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float) -> Answer:
+def report(settings: Settings, selection: Whose, since: float, until: float, viewer: Viewer, now: float) -> Answer:
     """Return what finished jobs requested and used. The answer's setting `advice` has the suggestions."""
     with open_site(settings, viewer, now) as site:
-        return report_of(site, who, since, until)
+        return report_of(site, selection, since, until)
 
 
-def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
+def report_of(site: Site, selection: Whose, since: float, until: float) -> Answer:
     """Answer `report` from a store that is already open."""
     from .usage import advise_requests, summary
 
-    settings, viewer = site.settings, site.viewer
-    hidden = site.private and (who.user is None or who.user != viewer.name)
-    if hidden and who.user is not None:
-        site.check_may_see(who.user)
+    settings, hidden = site.settings, site.private and selection.user is None
+    if selection.user is not None:
+        site.check_may_see(selection.user)
     since, until = whole_days(since, until) if hidden else (since, until)
     least = settings["least_users"] if hidden else 1
-    rows = site.used(who, since, until, least)
-    by = "partition_id" if hidden else "job_name" if who.user else "user_id"
+    rows = site.used(selection, since, until, least)
+    by = "partition_id" if hidden else "job_name" if selection.user else "user_id"
     if hidden and not may_show(rows, least):
         why = f"jobs are private here, and no complete day of that time has jobs of {least} users"
         raise NoAnswer(why, hint="choose an earlier -S, or ask for your own jobs")
     if not rows:
-        why = f"no finished job of {who.user or who.account or who.partition} in that time"
+        why = f"no finished job of {selection.user or selection.account or selection.partition} in that time"
         raise NoAnswer(why, hint="an earlier -S, e.g. -S now-90days")
     results = summary(rows, by)
     if hidden:
@@ -439,10 +439,10 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     advised = [] if hidden else advise_requests(rows, settings["limit_floor"], settings["limit_step"])
     shown = {
         "store": settings.shown("store"),
-        **who._asdict(),
+        **selection._asdict(),
         "starttime_s": since,
         "endtime_s": until,
         "by": by,
-        "advice": [] if hidden else with_limits_of_walltime(site, advised) if who.user else advised,
+        "advice": [] if hidden else with_limits_of_walltime(site, advised) if selection.user else advised,
     }
     return site.answer(shown, results)

@@ -49,7 +49,7 @@ class _Queue(NamedTuple):
 
     machine: Machine
     state: SystemState
-    asked: Asked
+    requests: Asked
     lengths: Mapping[int, np.ndarray]
 
     def notes(self) -> list[str]:
@@ -63,7 +63,7 @@ class _Queue(NamedTuple):
 
         def simulate(draw: int) -> list[float]:
             drawn = {row: float(times[draw]) for row, times in self.lengths.items()} | {**(lengths or {})}
-            found = starts_on(machine, self.state, lambda job, _: drawn[job.row], self.asked)
+            found = starts_on(machine, self.state, lambda job, _: drawn[job.row], self.requests)
             return [found.get(row, math.nan) for row in self.state.queued]
 
         return np.array([simulate(draw) for draw in range(DRAWS)])
@@ -122,7 +122,7 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
         for start in planned.starts():
             late = queue.starts(planned.on(queue.machine, start)) - before
             results.append(_of_start(queue, planned, start, late))
-            held = held or _held(queue, planned, late)
+            held = held or _affected_users(queue, planned, late)
         asked, others = results[0], sorted(results[1:], key=lambda r: float(r["cost_hours"]))
         shown = {"nodes": planned.nodes, "hours": planned.length / HOUR_S, "draws": DRAWS, "held": held}
         return site.answer(shown, [asked, *others], [NO_ARRIVALS, *queue.notes()])
@@ -167,7 +167,7 @@ def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
     return rows
 
 
-def _held(queue: _Queue, planned: Outage, delays: np.ndarray) -> list[dict[str, Any]]:
+def _affected_users(queue: _Queue, planned: Outage, delays: np.ndarray) -> list[dict[str, Any]]:
     """Return the users whose jobs an outage at the requested start affects, in order of the processors of
     these jobs.
     """
@@ -226,9 +226,9 @@ def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
     """Return the queue with a new time limit for one job."""
     others = [
         (key, each._replace(req_time=limit) if each.row == row else each, start, nodes)
-        for key, each, start, nodes in queue.asked.others
+        for key, each, start, nodes in queue.requests.others
     ]
-    return queue._replace(asked=queue.asked._replace(others=others, made={}))
+    return queue._replace(requests=queue.requests._replace(others=others, made={}))
 
 
 def _interval(name: str, values: np.ndarray) -> dict[str, float]:

@@ -134,9 +134,9 @@ ADVISED = {"time": "limit", "mem": "memory"}
 
 
 class Placement(NamedTuple):
-    """One way to submit a script: a description (`what`), sbatch options, and the assumed factor of the run time."""
+    """One way to submit a script: a description, sbatch options, and the assumed factor of the run time."""
 
-    what: str
+    description: str
     options: dict[str, str]
     longer: float = 1.0
     is_as_asked: bool = True
@@ -255,16 +255,16 @@ def _choices(site: Site, options: Options, clock: Forecaster) -> list[Placement]
     sizes = [Placement(AS_REQUESTED, dict(options))]
     advised = advise_script(site, options, clock) or {}
     if limit_and_memory := {flag: str(advised[of]) for flag, of in ADVISED.items() if advised.get(of) is not None}:
-        what = "with the suggested limit and memory" if "mem" in limit_and_memory else "with the suggested limit"
-        sizes.append(Placement(what, {**options, **limit_and_memory}))
+        description = "with the suggested limit and memory" if "mem" in limit_and_memory else "with the suggested limit"
+        sizes.append(Placement(description, {**options, **limit_and_memory}))
     nodes = processors(options)[1]
     for share, word in ((0.5, "half"), (2.0, "twice")):
         size = _resized(options, nodes, share)
         limit = {"time": format_duration(request.req_time * 2)} if share < 1 and math.isfinite(request.req_time) else {}
         if size:
-            what = f"{word} the {'size' if {'nodes', 'ntasks'} & size.keys() else 'GPUs'}"
+            description = f"{word} the {'size' if {'nodes', 'ntasks'} & size.keys() else 'GPUs'}"
             memory = _memory_of_size(options, nodes, size)
-            sizes.append(Placement(what, {**options, **size, **limit, **memory}, 1.0 / share, False))
+            sizes.append(Placement(description, {**options, **size, **limit, **memory}, 1.0 / share, False))
     there = gpu_types(site, clock) if gpus(options) else None
     # a script that requests no type of GPU may get any type
     others = set().union(*there.values()) - {gpu_type_of(options), ""} if gpu_type_of(options) and there else ()
@@ -363,7 +363,7 @@ def _result(
     typical = runs[len(runs) // 2] if runs else job.req_time
     done = chance_done(wait, runs, by - begin) if by is not None else math.nan
     return {
-        "what": choice.what,
+        "what": choice.description,
         "same_size": choice.is_as_asked,
         "partition": job.partition_id,
         "qos": job.qos,
@@ -397,7 +397,7 @@ def run_times(
     """
     if run is None:
         return [limit] if limit == limit else []
-    most = _known(limit, math.inf)
+    most = _number_or(limit, math.inf)
     times = given_waited(run, 0.0, shares).quantiles if run.levels else (run.point,)
     return [min(s * longer, most) for s in times]
 
@@ -426,18 +426,18 @@ def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, An
     ranked = [r for r in results if any_size or r["same_size"]]
     best = max((r["chance_done_by"] for r in ranked if r["chance_done_by"] == r["chance_done_by"]), default=None)
 
-    def place(r: dict[str, Any]) -> tuple[float, ...]:
+    def rank(r: dict[str, Any]) -> tuple[float, ...]:
         is_other_size, hours = not (any_size or r["same_size"]), r["core_hours"]
         if best is None:
-            ends = (_known(r[name], math.inf) for name in ("by_90_start_s", "likely_start_s"))
-            return (is_other_size, *(end + _known(r["likely_run_s"], 0.0) for end in ends), hours)
-        chance = _known(r["chance_done_by"], -1.0)
+            ends = (_number_or(r[name], math.inf) for name in ("by_90_start_s", "likely_start_s"))
+            return (is_other_size, *(end + _number_or(r["likely_run_s"], 0.0) for end in ends), hours)
+        chance = _number_or(r["chance_done_by"], -1.0)
         return (is_other_size, 0, hours, -chance) if chance >= best - 0.02 else (is_other_size, 1, -chance, hours)
 
-    return sorted(results, key=place)
+    return sorted(results, key=rank)
 
 
-def _known(number: float, otherwise: float) -> float:
+def _number_or(number: float, otherwise: float) -> float:
     """Return a number, or `otherwise` if the number is NaN."""
     return number if number == number else otherwise
 

@@ -19,7 +19,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -43,29 +43,6 @@ MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
 OLD_S = 3600.0
 """Bounds that the collector computed longer ago than this are not used."""
 CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
-
-
-def starts_in_order(
-    holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
-) -> Iterator[float]:
-    """Yield when each job starts if jobs start in this order, each as soon as its amount (of processors, say) is free.
-
-    `holders` are (end, amount) of running jobs, `jobs` are (length, amount) of waiting jobs; times are in seconds.
-    O(log n) per job.
-
-    >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
-    [100.0, 150.0]
-    """
-    ends = list(holders)
-    heapq.heapify(ends)
-    free, at = 0.0, now
-    for length, wanted in jobs:
-        while free < wanted and ends:
-            end, given_back = heapq.heappop(ends)
-            free, at = free + given_back, max(at, end)
-        free -= min(wanted, free)
-        heapq.heappush(ends, (at + length, wanted))
-        yield at
 
 
 def queue_place(job: Job) -> tuple[float, float, int]:
@@ -114,18 +91,18 @@ def with_margin(by: float, now: float) -> float:
     return now + wait + MARGIN_SHARE * wait + MARGIN_S
 
 
-def capped(said: Prediction, wait_s: float) -> Prediction:
+def capped(prediction: Prediction, wait_s: float) -> Prediction:
     """Limit a predicted wait to `wait_s` seconds. If the limit changes the prediction, the prediction's basis says so.
 
-    >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
-    >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said
+    >>> wait = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
+    >>> capped(wait, 300.0).quantiles, capped(wait, 300.0).basis == "recent waits" + CUT, capped(wait, 900.0) is wait
     ((10.0, 300.0), True, True)
     """
-    if max((said.point, *said.quantiles)) <= wait_s:
-        return said
+    if max((prediction.point, *prediction.quantiles)) <= wait_s:
+        return prediction
     most = max(wait_s, 1.0)
-    quantiles = tuple(min(one, most) for one in said.quantiles)
-    return replace(said, point=min(said.point, most), quantiles=quantiles, basis=with_cut(said.basis))
+    quantiles = tuple(min(one, most) for one in prediction.quantiles)
+    return replace(prediction, point=min(prediction.point, most), quantiles=quantiles, basis=with_cut(prediction.basis))
 
 
 def with_cut(basis: str) -> str:
@@ -169,7 +146,7 @@ def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float
 
 
 SOONER, LATER = "sooner", "later"
-ONE = {
+SINGULAR = {
     "early": "a job of %(procs)s processors ended %(time)s early: %(by)s sooner",
     "left": "a job ahead of it left the queue: %(by)s sooner",
     "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
@@ -177,7 +154,7 @@ ONE = {
     "nodes": "node %(nodes)s is drained or down: %(by)s later",
     "back": "node %(nodes)s is back: %(by)s sooner",
 }
-SOME = {
+PLURAL = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
@@ -185,8 +162,8 @@ SOME = {
     "nodes": "nodes %(nodes)s are drained or down: %(by)s later",
     "back": "nodes %(nodes)s are back: %(by)s sooner",
 }
-HIDDEN = {cause: re.sub(r"%\(jobs\)s |, the largest.*%\(time\)s", "", text) for cause, text in SOME.items()}
-"""The sentences of `SOME` without figures about other users' jobs."""
+HIDDEN = {cause: re.sub(r"%\(jobs\)s |, the largest.*%\(time\)s", "", text) for cause, text in PLURAL.items()}
+"""The sentences of `PLURAL` without figures about other users' jobs."""
 UNEXPLAINED = {way: f"%(by)s {way}; no event in the queue explains it" for way in (SOONER, LATER)}
 PASSED = "the likely start time has passed: %(by)s later"
 MANY_PROCESSORS, ONE_PROCESSOR = "%(procs)s processors", "one processor"
@@ -196,7 +173,7 @@ MAINTENANCE = (
 )
 RESERVED = MAINTENANCE.replace("the maintenance", "the reservation")
 SENTENCES: tuple[str, ...] = (PASSED, MAINTENANCE, RESERVED)
-SENTENCES += tuple(dict.fromkeys(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED) for text in table.values()))
+SENTENCES += tuple(dict.fromkeys(text for table in (SINGULAR, PLURAL, HIDDEN, UNEXPLAINED) for text in table.values()))
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
 
 
@@ -224,9 +201,9 @@ def moved(why: str | None) -> dict[str, Any]:
     elif cause == "passed":
         sentence = Sentence(PASSED, by=by)
     elif "nodes" in reason:
-        sentence = Sentence((ONE if is_one else SOME)[cause], nodes=reason["nodes"], by=by)
+        sentence = Sentence((SINGULAR if is_one else PLURAL)[cause], nodes=reason["nodes"], by=by)
     else:
-        figures, text = {"jobs": f"{reason['jobs']:,}", "by": by}, (ONE if is_one else SOME)[cause]
+        figures, text = {"jobs": f"{reason['jobs']:,}", "by": by}, (SINGULAR if is_one else PLURAL)[cause]
         if "procs" in reason:
             figures |= {"procs": f"{reason['procs']:,g}", "time": span(reason["seconds"])}
             text = text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if reason["procs"] == 1 else text
@@ -332,11 +309,11 @@ def _behind_reservation(site: Site, row: Row) -> Release:
         return found
     times = []
     for at_most, end in ((False, found.likely), (True, found.latest)):
-        held = [(end_of(job, now, at_most), _held(job, node_procs)) for job in running]
+        held = [(end_of(job, now, at_most), _processors(job, node_procs)) for job in running]
         holders = [(when, amount) for when, amount in held if when > end]
         back = max(float(procs) - sum(amount for _, amount in holders), 0.0)
-        lengths = [(length_of(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
-        times.append(own_queue([(end, back), *holders], lengths, min(_held(row, node_procs), float(procs)), end))
+        lengths = [(length_of(job, at_most), min(_processors(job, node_procs), float(procs))) for job in ahead]
+        times.append(own_queue([(end, back), *holders], lengths, min(_processors(row, node_procs), float(procs)), end))
     whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
     basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
     return Release(times[0], max(times), found.until, basis)
@@ -369,7 +346,7 @@ def _limit(site: Site, row: Row) -> Release:
 
 
 def own_queue(
-    holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
+    holders: Iterable[tuple[float, float]], ahead: Iterable[tuple[float, float]], amount: float, now: float
 ) -> float:
     """Return when an amount (of processors, say) is free for a job, if the jobs ahead get their amounts first, in
     order.
@@ -380,7 +357,16 @@ def own_queue(
     >>> own_queue([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 1.0, 0.0)
     180.0
     """
-    return list(starts_in_order(holders, [*ahead, (math.inf, amount)], now))[-1]
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, start = 0.0, now
+    for length, wanted in (*ahead, (math.inf, amount)):
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, start = free + given_back, max(start, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (start + length, wanted))
+    return start
 
 
 def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
@@ -410,7 +396,7 @@ def _amount(job: Mapping[str, Any], column: str) -> float:
     return float(job[column] or 1.0) if column else 1.0
 
 
-def _held(job: Mapping[str, Any], node_procs: float) -> float:
+def _processors(job: Mapping[str, Any], node_procs: float) -> float:
     """Return the processors that a job uses up while it runs: all processors of its nodes if the job is exclusive."""
     alone = (job["exclusive"] or 0.0) > 0
     return max(_amount(job, "req_procs"), alone * _amount(job, "req_nodes") * node_procs)

@@ -75,21 +75,21 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
 
 
-def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
-    """Return the standard error of a coverage.
+def error_of_share(hits: Sequence[int]) -> float:
+    """Return the standard error of the coverage of a 90 % bound.
 
-    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The standard error is
-    computed from sums over ten periods with equal numbers of predictions, assuming that the promised coverage is true,
+    `hits` has 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The standard error is
+    computed from sums over ten periods with equal numbers of predictions, assuming that the coverage is 90 %,
     and is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs
     waited in it.
 
-    >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
+    >>> [round(error_of_share(hits), 2) for hits in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
     [0.09, 0.13, 0.13]
     """
-    n = len(held)
-    periods = [held[n * k // BLOCKS : n * (k + 1) // BLOCKS] for k in range(BLOCKS)]
-    over_spells = sum((sum(period) - promised * len(period)) ** 2 for period in periods)
-    return math.sqrt(max(over_spells, promised * (1 - promised) * n)) / n if n else math.nan
+    n = len(hits)
+    periods = [hits[n * k // BLOCKS : n * (k + 1) // BLOCKS] for k in range(BLOCKS)]
+    over_spells = sum((sum(period) - 0.9 * len(period)) ** 2 for period in periods)
+    return math.sqrt(max(over_spells, 0.9 * (1 - 0.9) * n)) / n if n else math.nan
 
 
 def track_record(
@@ -143,7 +143,7 @@ class _Tally:
         self.most = most
         self.users: Counter[Any] = Counter()
         self.errors, self.losses, self.came_true = array("d"), array("d"), array("b")
-        self.held: list[tuple[float, bool]] = []
+        self.hits: list[tuple[float, bool]] = []
 
     def add(self, row: Row) -> None:
         """Add one prediction."""
@@ -156,7 +156,7 @@ class _Tally:
             early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
             self.came_true.append(hit and not early)
         self.losses.append(_pinball(row))
-        self.held.append((row["as_of"], hit))
+        self.hits.append((row["as_of"], hit))
 
     def is_of(self, least: int) -> bool:
         """Return whether the totals cover enough predictions, from enough users."""
@@ -167,13 +167,13 @@ class _Tally:
         losses = array("d", [*self.losses, *map(_pinball, late)])
         # predictions of jobs that still wait count as the latest
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])
-        held = [hit for _, hit in sorted([*self.held, *((row["as_of"], False) for row in late)])]
+        hits = [hit for _, hit in sorted([*self.hits, *((row["as_of"], False) for row in late)])]
         return {
             "forecasts": len(self.errors),
             "judged": len(losses),
             "overdue": len(late),
-            "coverage_90": sum(held) / len(held) if held else math.nan,
-            "error_90": error_of_share(held),
+            "coverage_90": sum(hits) / len(hits) if hits else math.nan,
+            "error_90": error_of_share(hits),
             "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
             "median_ae_s": median(self.errors),
             "like_this": len(came_true),
@@ -181,10 +181,10 @@ class _Tally:
         }
 
 
-def record_of(site: Site, partition: str | None, known: Records | None = None) -> TrackRecord:
-    """Return the 30-day track record of the method that answers users on this site, from `known` if it is given."""
-    if known is not None:
-        return known.get((partition, site.least), {})
+def record_of(site: Site, partition: str | None, records: Records | None = None) -> TrackRecord:
+    """Return the 30-day track record of the method that answers users on this site, from `records` if given."""
+    if records is not None:
+        return records.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)
     return track_record(site.reader, site.cluster, partition, method, since, site.least, site.now)
 
@@ -224,12 +224,12 @@ def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None
 
 class Coverage:
     """For each level, the number of predictions with a quantile at this level (`judged`), and the number of these
-    predictions whose outcome was at or below the quantile (`held`).
+    predictions whose outcome was at or below the quantile (`hits`).
     """
 
     def __init__(self, levels: Sequence[float], rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self.levels = levels
-        self.judged, self.held = Counter[float](), Counter[float]()
+        self.judged, self.hits = Counter[float](), Counter[float]()
         for row in rows:
             self.add(row)
 
@@ -238,12 +238,12 @@ class Coverage:
         for level, hit in zip(self.levels, covered(row, self.levels)):
             if hit is not None:
                 self.judged[level] += 1
-                self.held[level] += hit
+                self.hits[level] += hit
 
     def shares(self) -> dict[str, float]:
         """Return the coverage at each level as fields of an answer."""
         judged = self.judged
-        return {f"coverage_{100 * level:g}": self.held[level] / (judged[level] or math.nan) for level in self.levels}
+        return {f"coverage_{100 * level:g}": self.hits[level] / (judged[level] or math.nan) for level in self.levels}
 
 
 def median(values: Iterable[float]) -> float:

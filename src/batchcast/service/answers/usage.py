@@ -30,18 +30,18 @@ CUT_OFF = (
 )
 SPARED = "requests %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 ALL_SPARED = "requests %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
-HELD = "requests %(asked)s processors and gets %(held)s: without %(flag)s (or with %(more)s) they would be used"
-ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD, ADVISED)
+UNUSED = "requests %(asked)s processors and gets %(held)s: without %(flag)s (or with %(more)s) they would be used"
+ADVICE = (CUT_OFF, SPARED, ALL_SPARED, UNUSED, ADVISED)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
 def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
     """Return one flat object per value of the column `by`, in order of processor-hours, the largest first."""
-    figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
+    figures = [{by: name or "-", **figures_of(group)} for (name,), group in rows.grouped(by)]
     return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def figures_of(rows: Packed | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return counts, processor-hours and medians over finished jobs."""
     runs, waits, limits = array("d"), array("d"), array("d")
     users: set[str | None] = set()
@@ -90,10 +90,10 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
 
 
 def each_advice(
-    rows: Packed, floor: float, step: float, of: tuple[str, str] = ("user_id", "job_name")
+    rows: Packed, floor: float, step: float, columns: tuple[str, str] = ("user_id", "job_name")
 ) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
     """Yield each suggestion, after the values of two columns that group the rows and the rows of the group."""
-    for key, group in rows.grouped(*of):
+    for key, group in rows.grouped(*columns):
         ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
         if len(ran) >= LEAST_JOBS:
             for one in (on_time(ran, floor, step), on_size(ran)):
@@ -139,7 +139,7 @@ def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if idle < LEAST_WASTED_H:
         return None
     asked, held = median(row["req_procs"] for row in sized), median(row["alloc_procs"] for row in sized)
-    words = Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}")
+    words = Sentence(UNUSED, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}")
     return suggestion("--exclusive", asked, words, idle)
 
 
@@ -214,8 +214,8 @@ class _Job(NamedTuple):
 
     submit_time: float
     end_time: float
-    held: float
-    asked: float
+    peak_kib: float
+    request_kib: float
     ran_out: bool
     node_hours: float
 
@@ -224,7 +224,7 @@ def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
     """Return the ended jobs whose memory use and request are known, in order of their ends."""
     jobs = []
     for row, need in ((row, need_of(row)) for row in rows):
-        if need.held > 0 and need.asked > 0:
+        if need.peak_kib > 0 and need.request_kib > 0:
             hours = max(row["alloc_nodes"] or 1.0, 1.0) * (row["end_time"] - row["start_time"]) / 3600.0
             jobs.append(_Job(row["submit_time"], row["end_time"], *need, hours))
     return sorted(jobs, key=attrgetter("end_time"))
@@ -237,13 +237,13 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
         return None
     partitions = {row["partition_id"] for row in rows}
     node = max(of_partition(memory, name).get("node_mem_kib") or math.inf for name in partitions)
-    by_request = sum(_cost(job, job.asked) for job in jobs)
+    by_request = sum(_cost(job, job.request_kib) for job in jobs)
     spared = by_request - _as_advised(jobs, rules, node)
     out = sum(job.ran_out for job in jobs)
     return {
         "jobs": len(jobs),
-        "asked_kib": median(job.asked for job in jobs),
-        "held_kib": median(job.held for job in jobs),
+        "asked_kib": median(job.request_kib for job in jobs),
+        "held_kib": median(job.peak_kib for job in jobs),
         "ask_kib": request_for(jobs[-MOST_JOBS:], RISK, rules, node).limit_s,
         "ran_out_rate": out / len(jobs),
         "gib_h": spared,
@@ -261,7 +261,7 @@ def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
             ended += 1
         known = jobs[max(ended - MOST_JOBS, 0) : ended]
         advised = request_for(known, RISK, rules, node).limit_s if len(known) >= LEAST_JOBS else None
-        total += sum(_cost(job, job.asked if advised is None else advised) for job in of_day)
+        total += sum(_cost(job, job.request_kib if advised is None else advised) for job in of_day)
     return total
 
 
@@ -269,6 +269,7 @@ def _cost(job: _Job, request: float) -> float:
     """Return the GiB-hours of all attempts of a job under a memory request. A job that runs out of memory is repeated
     with its own request if that is enough, else with twice as much.
     """
-    short = job.ran_out and request <= job.held
-    again = job.asked if job.asked >= job.held else math.nan
-    return spent(request, math.nextafter(job.held, math.inf) if short else job.held, again) * job.node_hours / GIB
+    short = job.ran_out and request <= job.peak_kib
+    again = job.request_kib if job.request_kib >= job.peak_kib else math.nan
+    need = math.nextafter(job.peak_kib, math.inf) if short else job.peak_kib
+    return spent(request, need, again) * job.node_hours / GIB

@@ -37,11 +37,11 @@ from ...store.rows import as_prediction, newest, node_peak
 from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory
-from ..answers.answer import nodes_away, of_partition, used
+from ..answers.answer import nodes_away, of_partition, usages
 from ..answers.model_store import SUBMITTED_WITHIN_S, Key, SavedClock, Unusable, resume, take_asked, use_machine
 from ..answers.start import capped, length_of, with_margin
 
-ASKED = "asked"
+TEST = "asked"
 """The `moment` of a prediction that `start --test` made before the job was submitted."""
 NEXT = "next"
 """The `moment` of a suggestion for the next similar job. There is one per kind of job, and it is never scored."""
@@ -87,7 +87,7 @@ class Step:
 class StoredClock:
     """The live clock of one cluster. The clock's state is in the store, so a new process can continue the clock.
 
-    What the predictors have learned is also saved in the file `place`, if given, so that a new process need not replay
+    What the predictors have learned is also saved in the file `path`, if given, so that a new process need not replay
     history. `latest` maps rows of waiting jobs to their latest starts (`answers.start`); each cycle sets it anew.
     """
 
@@ -96,15 +96,15 @@ class StoredClock:
         cluster: str,
         make_predictors: Callable[[], Mapping[Key, Any]],
         memory_s: float = math.inf,
-        place: Path | None = None,
+        path: Path | None = None,
         rules: Rules = BUILT_IN,
     ) -> None:
-        self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
+        self.cluster, self.memory_s, self.path, self.rules = cluster, memory_s, path, rules
         self._make, self._slack_s = make_predictors, max(86400.0, memory_s / 10)
         self._clock: LiveClock | None = None
         self.rebuilt, self._since = "", -math.inf
         self._renewed_at = self._renew_at = -math.inf
-        self._asked: list[Mapping[str, Any]] = []
+        self._open_questions: list[Mapping[str, Any]] = []
         self._next: dict[tuple[object, ...], int] = {}
         self.latest: Mapping[int, float] = {}
 
@@ -122,8 +122,8 @@ class StoredClock:
         try:
             saved = self._saved(memory, since)
         except Unusable as error:
-            self.rebuilt = f"{self.place}: {error}: history is replayed instead" if str(error) else ""
-            self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._fresh(), memory)
+            self.rebuilt = f"{self.path}: {error}: history is replayed instead" if str(error) else ""
+            self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), self._make(), memory)
             self._since = since
             clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
         else:
@@ -135,17 +135,13 @@ class StoredClock:
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
-    def _fresh(self) -> dict[Key, Any]:
-        """Return new predictors, made from the settings."""
-        return dict(self._make())
-
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
         """Return the saved clock. If the saved clock is not usable, raise Unusable with the reason, or with an empty
         text if no clock was saved.
         """
-        if self.place is None:
+        if self.path is None:
             raise Unusable("")
-        saved = files.load(self.place, self._fresh())
+        saved = files.load(self.path, self._make())
         if not files.can_answer(saved.clock):
             raise Unusable("a library that its models need cannot be loaded")
         reached = memory.get("told_until")
@@ -173,13 +169,13 @@ class StoredClock:
         """Write the clock to its file; return the error, if any. If saving fails, only the collector's next start takes
         longer.
         """
-        if self.place is None:
+        if self.path is None:
             return None
         try:
-            return files.save(self.place, saved) or None
+            return files.save(self.path, saved) or None
         except Exception as error:  # of the disk, or because a predictor from another package cannot be read
             what = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-            return f"{self.place}: {what}"
+            return f"{self.path}: {what}"
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
         """Process all events until `until`, and store predictions for the submitted jobs that had not started at
@@ -272,7 +268,7 @@ class StoredClock:
         began = time.process_time()
         rows: list[dict[str, Any]] = []
         memory = clock_jobs.read_meta(connection, self.cluster)
-        clock.state.nodes_away, clock.state.usage = nodes_away(memory), used(memory)
+        clock.state.nodes_away, clock.state.usage = nodes_away(memory), usages(memory)
         why: dict[int, str | None] = {}
         submitted = clock.state.queued
         last_event, as_of = clock.state.now, max(clock.state.now, until)
@@ -314,21 +310,21 @@ class StoredClock:
 
         If several questions fit a job, the job is the outcome of the last question only.
         """
-        if self.place is None:
+        if self.path is None:
             return
-        self._asked += take_asked(self.place.with_suffix(".asked.jsonl"))
+        self._open_questions += take_asked(self.path.with_suffix(".asked.jsonl"))
         still_open, issue = [], {}
-        for question in sorted(self._asked, key=lambda question: question["at"]):
+        for question in sorted(self._open_questions, key=lambda question: question["at"]):
             asked_at = question["at"]
             until = asked_at + SUBMITTED_WITHIN_S
             row = clock_jobs.followed_by(connection, self.cluster, question["like"], asked_at, until)
             if row is not None:
-                shared = {"row": row, "kind": "wait", "moment": ASKED, "as_of": asked_at, "issued_at": now}
+                shared = {"row": row, "kind": "wait", "moment": TEST, "as_of": asked_at, "issued_at": now}
                 said = {"method": question["method"], "prediction": as_prediction(question["said"])}
                 issue[row] = {**shared, **said}
             elif now < until:
                 still_open.append(question)
-        self._asked = still_open
+        self._open_questions = still_open
         clock_jobs.issue(connection, list(issue.values()))
 
     def forget(self) -> None:
@@ -394,9 +390,9 @@ class StartTimes(NamedTuple):
     by_90: float
 
 
-def start_times(row: int, submit: float, said: Prediction, now: float) -> StartTimes:
+def start_times(row: int, submit: float, prediction: Prediction, now: float) -> StartTimes:
     """Return the likely and the 90 % start of a job that has waited since `submit`, from its newest prediction."""
-    given = given_waited(said, max(now - submit, 0.0), (0.5, 0.9))
+    given = given_waited(prediction, max(now - submit, 0.0), (0.5, 0.9))
     return StartTimes(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
 
 
@@ -499,7 +495,7 @@ class Span:
 
     def __init__(self, jobs: Sequence[Row], since: float, now: float) -> None:
         self.early, self.late = [], []
-        came, left = [], []
+        arrived, withdrawn = [], []
         for job in jobs:
             start, end, procs = job["start_time"], job["end_time"], job["alloc_procs"] or job["req_procs"] or 1.0
             if start is not None:
@@ -511,17 +507,17 @@ class Span:
             if job["priority"] is not None and math.isfinite(length_of(job)):
                 above = job["priority"], procs * length_of(job)
                 if since < job["submit_time"] <= now:
-                    came.append(above)
+                    arrived.append(above)
                 elif start is None and end is not None and since < end <= now:
-                    left.append(above)
-        self.came, self.left = _Above(came), _Above(left)
+                    withdrawn.append(above)
+        self.arrived, self.withdrawn = _Above(arrived), _Above(withdrawn)
 
     def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
         """Return the main cause of a predicted start's move, for a job of this priority; empty if no event explains the
         move.
         """
         ran = self.early if sooner else self.late
-        jobs, work = (self.left if sooner else self.came).than(priority)
+        jobs, work = (self.withdrawn if sooner else self.arrived).than(priority)
         done = sum(weight for weight, _, _ in ran)
         if nodes and nodes["work"] >= max(work, done):
             return {"cause": "back" if sooner else "nodes", "nodes": nodes["nodes"], "jobs": nodes["count"]}

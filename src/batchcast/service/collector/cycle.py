@@ -26,7 +26,7 @@ from ...store.place import clock_path, close_to_others, open_to_others
 from ...store.reader import Reader, Row
 from ..answers import track_record
 from ..answers.advice import rules_of
-from ..answers.answer import nodes_away, used
+from ..answers.answer import nodes_away, usages
 from ..answers.fair_share import passes_of
 from ..answers.model_store import fit_trouble, make_predictors
 from ..batch_system import BatchSystem
@@ -95,7 +95,7 @@ class Collector:
         self._site_at = self._history_at = self._judged_at = self._kept_at = self._nodes_at = self._saved_at = -math.inf
         self._latest_at = self._latest_next = -math.inf
         self._ticks: tuple[float, float] | None = None
-        self._shown: frozenset[tuple[str, float]] = frozenset()
+        self._shown_jobs: frozenset[tuple[str, float]] = frozenset()
         self._blind, self._sight_at = "", -math.inf
         roots = roots_of(settings["input_roots"])
         self._inputs = InputReader(roots, settings["input_s"]) if roots else None
@@ -174,7 +174,7 @@ class Collector:
             now = {"snapshot_at": snapshot.asked_at, "unbroken_since": since, "live_since": live}
             clock_jobs.write_meta(connection, self.cluster, **now)
         done.seen = seen  # count the jobs only after they were stored
-        self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
+        self._shown_jobs = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._read_inputs()
         if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
             self._write(reservations=self.scheduler.reservations())
@@ -241,11 +241,11 @@ class Collector:
         if watch.look(self.scheduler, snapshot.asked_at, {name for text in shown for name in text.split(",") if name}):
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
-        known = watch.known(self.scheduler, snapshot.asked_at)
+        known = watch.stored_values(self.scheduler, snapshot.asked_at)
         with Reader(self.settings["store"]) as reader:
             jobs = reader.ask("open_with", cluster=self.cluster)
         if "shares" in known:
-            passes = passes_of(jobs, watch.machine, used(known), snapshot.asked_at)
+            passes = passes_of(jobs, watch.machine, usages(known), snapshot.asked_at)
             known["passes"] = None if passes is None else {"at": snapshot.asked_at, "jobs": passes}
         self._write(**known)
         self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
@@ -303,11 +303,11 @@ class Collector:
         runtime, wait, limits = (self.settings[name] for name in ("runtime", "wait", "limits"))
         if is_first or memory_by != self._memory_by:
             self._memory_by = memory_by
-            place, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
+            path, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
             specs = runtime, wait, memory_by, limits
             self._clock = StoredClock(
-                self.cluster, lambda: make_predictors(*specs, self._machine.machine), memory_s, place, rules
+                self.cluster, lambda: make_predictors(*specs, self._machine.machine), memory_s, path, rules
             )
         self._site_at = now
         total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -389,15 +389,15 @@ class Collector:
     def _give_up(self, connection: Any, cluster: str, now: float) -> None:
         """Give up on jobs whose end is still unknown after accounting has answered up to now, or without accounting."""
         patience = self.settings["patience_s"]
-        arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown if "_" in job_id}
+        arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown_jobs if "_" in job_id}
         cancelled = []
         for row, job_id, submit, v in history.vanished_tasks(connection, cluster):
             grace = min(TASK_GRACE_S, patience) if (job_id.partition("_")[0], submit) in arrays else patience
-            if v < now - grace and (job_id, submit) not in self._shown:
+            if v < now - grace and (job_id, submit) not in self._shown_jobs:
                 cancelled.append(row)
         history.give_up(connection, cancelled, "cancelled")
         vanished = history.open_keys(connection, cluster, history.VANISHED)
-        lost = [row for row, *key, v in vanished if v < now - patience and tuple(key) not in self._shown]
+        lost = [row for row, *key, v in vanished if v < now - patience and tuple(key) not in self._shown_jobs]
         history.give_up(connection, lost)
 
     # -- advance the live clock ---------------------------------------------------------------------------------
@@ -459,7 +459,7 @@ class Collector:
             return None
         keys = history.open_keys(connection, self.cluster, history.VANISHED)
         recent = self.scheduler.now() - patience
-        vanished = [v for _, *key, v in keys if tuple(key) not in self._shown or v > recent]
+        vanished = [v for _, *key, v in keys if tuple(key) not in self._shown_jobs or v > recent]
         # if this machine's clock is ahead, a time that has passed here may not have come on the batch system's clock
         ahead = self.site.clock_ahead_s
         ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known clock difference, and its uncertainty

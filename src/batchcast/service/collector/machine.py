@@ -33,7 +33,7 @@ from ...schedule.slurm.site import make_site
 from ...store.place import machine_path
 from ...trace.machine_files import open_machine, toml_of
 from ...trace.whole_file import whole_file
-from ..answers.start import Job, end_of, queue_place, starts_in_order, time_limit
+from ..answers.start import Job, end_of, own_queue, queue_place, time_limit
 from ..settings import Settings, machine_at
 
 WHOLE_EVERY_S = 3600.0
@@ -57,14 +57,14 @@ class MachineWatch:
         self.captured_at: float | None = None
         self._looked_at = self._whole_at = self._shares_at = -math.inf
         self._digest = ""
-        self._seen: frozenset[str] = frozenset()
-        self.place = machine_path(settings["store"], cluster)
+        self._partitions_seen: frozenset[str] = frozenset()
+        self.path = machine_path(settings["store"], cluster)
         # the setting `machine` may name a file or be `none`; then the machine is not captured from Slurm
         if settings["machine"]:
             self.machine = machine_at(settings["machine"])
         else:
             with contextlib.suppress(BatchcastError):
-                self.machine = open_machine(self.place)
+                self.machine = open_machine(self.path)
 
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
         """Capture the machine again if it changed, and return whether it did.
@@ -72,11 +72,11 @@ class MachineWatch:
         The machine is checked as often as accounting is queried, and at once if a job is in an unknown partition. If a
         query fails, the last machine stays in use.
         """
-        unknown = frozenset(partitions) - self._seen
+        unknown = frozenset(partitions) - self._partitions_seen
         due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
         if self.settings["machine"] or not due or not hasattr(scheduler, "machine"):
             return False
-        self._looked_at, self._seen = now, self._seen | unknown
+        self._looked_at, self._partitions_seen = now, self._partitions_seen | unknown
         try:
             digest = hashlib.sha256(scheduler.shape().encode()).hexdigest()
             if digest == self._digest and 0 <= now - self._whole_at < WHOLE_EVERY_S:
@@ -91,7 +91,7 @@ class MachineWatch:
         self.trouble = self._keep(fresh) if changed else ""
         return changed
 
-    def known(self, scheduler: Any, now: float) -> dict[str, Any]:
+    def stored_values(self, scheduler: Any, now: float) -> dict[str, Any]:
         """Return values for the store: `machine` with the capture time (epoch seconds; None: not yet) and the last
         error, and `shares`, the usage of each "account|user", if fair share ranks jobs here and the query is due.
         """
@@ -109,11 +109,11 @@ class MachineWatch:
     def _keep(self, machine: Machine) -> str:
         """Write the machine to a file that only its owner can read; return the error, if any."""
         try:
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.place, 0o600) as part:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(self.path, 0o600) as part:
                 part.write_text(toml_of(machine), encoding="utf-8")
         except OSError as error:
-            return f"{self.place}: {error.strerror}"
+            return f"{self.path}: {error.strerror}"
         return ""
 
 
@@ -189,7 +189,7 @@ def _after_all(running: Sequence[Job], waiting: Sequence[Job], procs: float, now
         free -= taken
         holders.append((end, taken))
     wanted = [(time_limit(job), min(_procs(job), procs)) for job in waiting]
-    return list(starts_in_order([*holders, (now, free)], [*wanted, (0.0, procs)], now))[-1]
+    return own_queue([*holders, (now, free)], wanted, procs, now)
 
 
 class _Nodes:
@@ -198,14 +198,14 @@ class _Nodes:
     def __init__(self, machine: Machine, part: Partition, away: frozenset[str], now: float) -> None:
         cpus = {name: float(group.cpus) for group in machine.nodes for name in group.names}
         names = [name for name in part.nodes if name in cpus and name not in away]
-        self.place = {name: k for k, name in enumerate(names)}
+        self.index = {name: k for k, name in enumerate(names)}
         self.cpus = np.array([cpus[name] for name in names])
         self.free = self.cpus.copy()
-        self.at = now
+        self.now = now
         self.part, self.machine = part, machine
         self.number = itertools.count()
         self.ends: list[tuple[float, int, np.ndarray, np.ndarray]] = []
-        here = self.place.keys()
+        here = self.index.keys()
         self.shared = {part.name, *(other.name for other in machine.partitions if not here.isdisjoint(other.nodes))}
         ahead = [one for one in machine.reservations if one.end > now and not here.isdisjoint(one.nodes)]
         self.reserved = [(one.start, one.end, np.array([name in one.nodes for name in names], bool)) for one in ahead]
@@ -222,9 +222,9 @@ class _Nodes:
             names = expand(job["node_list"] or "")
         except UsageError:
             names = ()
-        here = np.array([self.place[name] for name in names if name in self.place], int)
+        here = np.array([self.index[name] for name in names if name in self.index], int)
         if names:
-            self._hold(here, np.full(len(here), _procs(job) / len(names)), end_of(job, self.at))
+            self._hold(here, np.full(len(here), _procs(job) / len(names)), end_of(job, self.now))
         elif self.may_take(job):  # the job's nodes are unknown, so it is placed on free nodes
             self.start(job)
 
@@ -242,15 +242,15 @@ class _Nodes:
             return math.inf
         length = time_limit(job)
         while True:
-            held = [(end, nodes) for begin, end, nodes in self.reserved if begin < self.at + length and end > self.at]
+            held = [(end, nodes) for begin, end, nodes in self.reserved if begin < self.now + length and end > self.now]
             places = np.flatnonzero(np.logical_and.reduce([self.free >= each, *(~nodes for _, nodes in held)]))
             if len(places) >= count:
                 break
             if not self._go_on([end for end, _ in held]):
                 return math.inf
         chosen = places[np.argsort(self.free[places], kind="stable")[:count]]
-        self._hold(chosen, each[chosen], self.at + length)
-        return self.at
+        self._hold(chosen, each[chosen], self.now + length)
+        return self.now
 
     def all_free(self) -> float:
         """Return when the whole partition is free for the longest job: after all jobs so far, when such a job overlaps
@@ -272,8 +272,8 @@ class _Nodes:
         later = [end for end in (*more, *(one[0] for one in self.ends[:1])) if math.isfinite(end)]
         if not later:
             return False
-        self.at = max(self.at, min(later))
-        while self.ends and self.ends[0][0] <= self.at:
+        self.now = max(self.now, min(later))
+        while self.ends and self.ends[0][0] <= self.now:
             _, _, places, taken = heapq.heappop(self.ends)
             self.free[places] += taken
         return True

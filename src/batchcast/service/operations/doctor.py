@@ -26,7 +26,7 @@ from ...store.reader import Reader
 from ...version import __version__
 from .. import batch_system
 from ..answers.accuracy import fallback_reason, verdict
-from ..answers.answer import CLOCKS_APART_S, staleness
+from ..answers.answer import CLOCKS_APART_S, local_time, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from ..planning.checkup import OPERATORS, add_operator, failed, finding, ground_findings, judged, standing_findings
@@ -75,7 +75,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
         bad = "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning"
         do = "set it in one place only: the collector and all users must use the same value"
-        yield finding(f"setting {one.name}", bad, f"{now} overrules {was} ({one.place})", do)
+        yield finding(f"setting {one.name}", bad, f"{now} overrules {was} ({one.source})", do)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -200,15 +200,14 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
     if blind := memory.get("blind"):
-        fact = (
-            f"since {_when(blind['since'])} {blind['why']}: its live clock is stopped, and no job is given up as lost"
-        )
+        since = f"since {local_time(blind['since'])} {blind['why']}"
+        fact = f"{since}: its live clock is stopped, and no job is given up as lost"
         grant = add_operator(memory.get("collected_by") or "the collector's user")
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
     yield judged("collector", not notes, "; ".join(notes) or "up to date", do, bad)
-    yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
+    yield _privacy(settings, memory, f"PrivateData when it was last read, {local_time(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
         yield machine_finding(settings, cluster, memory)
@@ -218,7 +217,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield from memory_findings(reader, cluster, memory, now)
     yield from standing_findings(reader, cluster, settings, now)
     jobs = reader.ask("counts", cluster=cluster)[0]
-    late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
+    late, changed = memory.get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
     fact = f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of {changed}"
     yield finding(
@@ -305,11 +304,6 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if trouble := memory.get("not_kept"):
         do = "free disk space there, or give the collector's user the folder: without the file, each start"
         yield finding("what was learned", "warning", f"not kept: {trouble}", f"{do} replays all history")
-
-
-def _when(epoch: float | None) -> str:
-    """Return an instant as local date and time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
 WITHIN_S = 30 * 86400.0

@@ -54,9 +54,9 @@ class ServiceMetrics:
                                 registry=self.registry)  # fmt: skip
         self._counted: dict[str, int] = {}
 
-    def request(self, place: str, status: int, seconds: float) -> None:
+    def request(self, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        self._requests.labels(place, str(status)).observe(seconds)
+        self._requests.labels(route, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
         """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does not wait
@@ -143,11 +143,10 @@ def _outcomes(site: Site) -> Iterator[Reading]:
         here = {"cluster": site.cluster, "partition": partition or "all"}
         for one in accuracy(site, since, math.inf, partition):
             if one["moment"] == "submit":
-                yield from _forecasts(one, here, "s", LEVELS)
-        for of in (LIMIT, MEMORY):
-            for one in advice_record(site, of, since, math.inf, partition):
-                yield from _forecasts(one, here, "kib", ADVICE_LEVELS)
-                yield from _advice(one, here)
+                yield from _method(one, here, "s", LEVELS)
+        for quantity in (LIMIT, MEMORY):
+            for one in advice_record(site, quantity, since, math.inf, partition):
+                yield from _method(one, here, "kib", ADVICE_LEVELS)
 
 
 QUANTILES = (0.5, 0.9)
@@ -196,10 +195,11 @@ _ADVICE = (
 )
 
 
-def _forecasts(
-    one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]
-) -> Iterator[Reading]:
-    """Yield gauges with the number, the coverage and, if it is known, the median error of one method's predictions."""
+def _method(one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]) -> Iterator[Reading]:
+    """Yield gauges with the number, the coverage and, if it is known, the median error of one method's predictions. For
+    a method that suggests limits or memory, also yield the outcomes of its suggestions (`by` = advice) and of the
+    users' own requests (`by` = users).
+    """
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
     yield Reading("forecasts_30d", "predictions of 30 days", one["forecasts"], labels)
     if f"median_ae_{unit}" in one:
@@ -209,13 +209,8 @@ def _forecasts(
         share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
         yield Reading("forecast_coverage", "share of outcomes at or below the predicted quantile of a level", share, at)
 
-
-def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
-    """Yield gauges with the outcomes of suggested limits or memory (`by` = advice) and of the users' own requests (`by`
-    = users).
-    """
-    labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("advice_30d", "jobs of 30 days whose suggestion has a known outcome", one["requests"], labels)
-    for key, name, meaning in _ADVICE:
-        for by, prefix in (("advice", ""), ("users", "users_")):
-            yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})
+    if "requests" in one:
+        yield Reading("advice_30d", "jobs of 30 days whose suggestion has a known outcome", one["requests"], labels)
+        for (key, name, meaning), by in product(_ADVICE, ("advice", "users")):
+            value = one[f"users_{key}" if by == "users" else key]
+            yield Reading(name, meaning, value, {**labels, "by": by})

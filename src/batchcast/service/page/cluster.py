@@ -20,7 +20,7 @@ from ..answers.accuracy import LIMIT, MEMORY, advice_record
 from ..answers.advice import rules_of
 from ..answers.answer import staleness
 from ..answers.disclosure import Row, Site, Viewer, Whose, groups, may_show, of_complete_days, open_site, rounded
-from ..answers.usage import each_advice, memory_advice
+from ..answers.usage import each_advice, figures_of, memory_advice
 from ..operations.doctor import settings_in_force, store_findings
 from ..settings import Settings
 
@@ -50,10 +50,10 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
             "now": now, "cluster": site.cluster, "private": site.private, "least": least,
             "days": _days(begin, now), "procs": procs,
             **rounded({"waiting": _count(waiting, least), "running": _count(running, least)}, least),
-            "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
+            "busy": sum(_processors(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median_wait(complete), "users": len({row["user_id"] for row in waiting}),
             "series": series, "by_hour": _by_hour(complete, least), **_sizes(site, complete, least),
-            "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
+            "who": _waiting_by_group(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _days(begin: float, now: float) -> int:
     return max(math.ceil((now - begin) / 86400 - 1e-6), 1)
 
 
-def _held(row: Row) -> float:
+def _processors(row: Row) -> float:
     """Return the number of processors of a job: the allocated or, if unknown, the requested processors."""
     return float(row["alloc_procs"] or row["req_procs"] or 0.0)
 
@@ -101,7 +101,7 @@ def _series(rows: Iterable[Row], procs: float, since: float, now: float, least: 
     for row in rows:
         start, end = row["start_time"], now if row["end_time"] is None else row["end_time"]
         if start is not None:
-            add(used, start, end, _held(row))
+            add(used, start, end, _processors(row))
         add(queued, row["submit_time"], end if start is None else start, float(row["req_procs"] or 0.0))
     whole = procs or max([*used, 1.0])
 
@@ -124,7 +124,7 @@ def _by_hour(rows: Sequence[Row], least: int) -> dict[str, Any]:
         there = time.localtime(row["submit_time"])
         return there.tm_wday, there.tm_hour // HOURS
 
-    cells = {key: _cell(like, least) for key, like in groups(rows, when, LEAST_JOBS, least).items()}
+    cells = {key: _cell(group, least) for key, group in groups(rows, when, LEAST_JOBS, least).items()}
     return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
             "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
@@ -159,9 +159,9 @@ def _waits_now(site: Site) -> Now | None:
     except BatchcastError:
         return None
 
-    def now(partition: str, like: Sequence[Row]) -> float:
-        size, limit = (sorted(float(row[name]) for row in like)[len(like) // 2] for name in ("req_procs", "req_time"))
-        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(like)}
+    def now(partition: str, rows: Sequence[Row]) -> float:
+        size, limit = (sorted(float(row[name]) for row in rows)[len(rows) // 2] for name in ("req_procs", "req_time"))
+        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(rows)}
         try:
             job = request_of(options, site, "")
             wait = None if never_starts(site, options, job, ask.machine) else ask.wait(job)
@@ -172,14 +172,14 @@ def _waits_now(site: Site) -> Now | None:
     return now
 
 
-def _gpus(like: Sequence[Row]) -> dict[str, str]:
+def _gpus(rows: Sequence[Row]) -> dict[str, str]:
     """Return the option `gpus` with the most frequent number and type of GPUs, if most of these jobs requested GPUs.
 
     >>> _gpus([{"req_gpus": 2.0, "gpu_type": "a100"}] * 2 + [{"req_gpus": None, "gpu_type": None}])
     {'gpus': 'a100:2'}
     """
-    asked = Counter((row["req_gpus"], row["gpu_type"] or "") for row in like if (row["req_gpus"] or 0) > 0)
-    if 2 * asked.total() <= len(like):
+    asked = Counter((row["req_gpus"], row["gpu_type"] or "") for row in rows if (row["req_gpus"] or 0) > 0)
+    if 2 * asked.total() <= len(rows):
         return {}
     number, kind = asked.most_common(1)[0][0]
     return {"gpus": f"{kind}:{number:.0f}".lstrip(":")}
@@ -192,9 +192,9 @@ def _by_size(rows: Sequence[Row], least: int, partition: str = "", ask: Now | No
         return class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)
 
     cells = {}
-    for key, like in groups(rows, kind, LEAST_JOBS, least).items():
-        now = {"now": ask(partition, like)} if ask is not None and -1 not in key else {}
-        cells[key] = {**_cell(like, least), **now}
+    for key, group in groups(rows, kind, LEAST_JOBS, least).items():
+        now = {"now": ask(partition, group)} if ask is not None and -1 not in key else {}
+        cells[key] = {**_cell(group, least), **now}
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 
@@ -206,7 +206,7 @@ def _count(rows: Sequence[Row], least: int) -> float:
     return len(rows) if not rows or may_show(rows, least) else math.nan
 
 
-def _who(site: Site, waiting: Sequence[Row], least: int) -> list[dict[str, Any]]:
+def _waiting_by_group(site: Site, waiting: Sequence[Row], least: int) -> list[dict[str, Any]]:
     """Return the waiting jobs by account, or by partition with enough users if jobs are private."""
     column = "partition_id" if site.private else "account"
     figures: list[dict[str, Any]] = [
@@ -244,10 +244,8 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
             record = chain.from_iterable(advice_record(site, of, since, math.inf) for of in (LIMIT, MEMORY))
             figures["record"] = [one for one in record if one["requests"]]
             figures["pays"] = questions.who_pays(site, now - ORDER_DAYS * 86400, now)
-            ran = (row for row in rows if row["start_time"] is not None)
-            held_s = sum((row["end_time"] - row["start_time"]) * (row["alloc_procs"] or 0) for row in ran)
             saved, spared = sum(one["hours"] for one in long[:MOST_LINES]), sum(one["gib_h"] for one in memory)
-            figures |= rounded({"hours": held_s / 3600, "saved": saved, "spared": spared}, least)
+            figures |= rounded({"hours": figures_of(rows)["processor_hours"], "saved": saved, "spared": spared}, least)
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]
     return figures

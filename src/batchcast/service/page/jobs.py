@@ -30,7 +30,7 @@ from ..answers.questions import NOT_YET, answer_of_waiting
 from ..answers.script import placements, script_advice
 from ..answers.start import basis_of, release, spread_of, time_limit
 from ..answers.track_record import RecordKey, TrackRecord
-from ..answers.usage import advise_requests, summary
+from ..answers.usage import advise_requests, figures_of, summary
 from ..settings import Settings
 
 SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
@@ -68,7 +68,7 @@ class Axis(NamedTuple):
     hours: float
     ticks: list[tuple[float, float]]
 
-    def at(self, instant: float) -> float:
+    def position(self, instant: float) -> float:
         """Return the position of an instant in thousandths of the width, limited to the axis."""
         return round(1000 * min(max((instant - self.now) / (3600 * self.hours), 0.0), 1.0), 1)
 
@@ -83,7 +83,7 @@ class Axis(NamedTuple):
         low = self.now if low != low else low
         end = self.hours * 3600 + self.now
         high = end if high != high or math.isinf(high) else high
-        shown = {"a": self.at(low), "b": self.at(min(middle, end)), "c": self.at(high)}
+        shown = {"a": self.position(low), "b": self.position(min(middle, end)), "c": self.position(high)}
         return {**shown, "open": float(high >= end or math.isinf(middle))}
 
 
@@ -108,7 +108,7 @@ def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
 
 DAYS = 7
 MOST = 300
-SHOWN = 25
+MOST_LINES = 25
 
 
 def my_jobs(
@@ -138,15 +138,15 @@ def my_jobs(
             "cluster": site.cluster,
             "axis": shared,
             "running_axis": until,
-            "waiting": lines[:SHOWN],
-            "waiting_more": sum(line["count"] for line in lines[SHOWN:]),
+            "waiting": lines[:MOST_LINES],
+            "waiting_more": sum(line["count"] for line in lines[MOST_LINES:]),
             "bases": list(dict.fromkeys(bar["basis"] for bar in waiting))[:8],
             "waiting_count": len(waiting),
-            "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
+            "running": [_running(row, end, until) for row, end in zip(running, capped)][:MOST_LINES],
             "running_count": len(running),
             "finished": _finished(settings, finished),
             "finished_count": len(finished),
-            "limit_used": _limit_used(finished),
+            "limit_used": figures_of(finished)["limit_used_share"],
             "next": first.by_50,
             "next_90": first.by_90,
             "record": track_record.record_of(site, None, records),
@@ -247,25 +247,16 @@ def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
     return {
         "job_id": row["job_id"], "name": row["job_name"], "partition": row["partition_id"], "procs": row["req_procs"],
         "started": row["start_time"], "elapsed": until.now - row["start_time"], "limit": limit, "last": last,
-        "chances": end, "bar": until.bar(end), "last_at": until.at(last) if math.isfinite(last) else None,
+        "chances": end, "bar": until.bar(end), "last_at": until.position(last) if math.isfinite(last) else None,
     }  # fmt: skip
 
 
 def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
     """Return finished jobs by name: first the names with a suggestion, then the names with the most processor-hours."""
-    flags: dict[str, dict[str, Any]] = {}
-    for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
-        flags.setdefault(one["job_name"], one)
-    lines = [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")]
+    advised = advise_requests(rows, settings["limit_floor"], settings["limit_step"])
+    largest = {one["job_name"]: one for one in reversed(advised)}  # the first suggestion has the largest waste
+    lines = [{**one, "advice": largest.get(one["job_name"])} for one in summary(rows, "job_name")]
     return sorted(lines, key=lambda one: one["advice"] is None)[:20]
-
-
-def _limit_used(rows: Packed) -> float:
-    """Return the share of the requested core-hours that jobs with a time limit used; NaN without such jobs."""
-    limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
-    asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
-    ran = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited)
-    return ran / asked if asked else math.nan
 
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")

@@ -72,21 +72,21 @@ def words(request: Request) -> Language:
 
 def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
     """Return a page, rendered in the language of the request."""
-    spoken = words(request)
-    response = Response(text_of(spoken, name, request, **values), status, media_type="text/html; charset=utf-8")
+    texts = words(request)
+    response = Response(text_of(texts, name, request, **values), status, media_type="text/html; charset=utf-8")
     if request.query_params.get("lang") in LANGUAGES:
-        response.set_cookie("lang", spoken.language, max_age=31_536_000, samesite="lax", httponly=True)
+        response.set_cookie("lang", texts.language, max_age=31_536_000, samesite="lax", httponly=True)
     response.headers["Vary"] = "Accept-Language, Cookie"
     return response
 
 
-def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str:
+def text_of(texts: Language, name: str, request: Request, **values: Any) -> str:
     """Return the text of a rendered template."""
     environment = _templates().overlay()
-    environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
+    environment.install_gettext_callables(texts.say, texts.many, newstyle=True)
     viewer: Viewer = request.state.viewer
     shown = {
-        "w": spoken, "span": span, "named": method_name, "begun": capitalized, "clock": spoken.clock, "views": VIEWS,
+        "w": texts, "span": span, "named": method_name, "begun": capitalized, "clock": texts.clock, "views": VIEWS,
         "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": viewer.name or "",

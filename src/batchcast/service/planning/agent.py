@@ -131,11 +131,11 @@ class Comments:
         look = limits.look(self.transport)
         terms = opted_in(self.settings, look.asked_at, stop)
         wanted = updates.comments(look.jobs, {} if stop else self._starts(cluster, look.asked_at), terms, field)
-        done, problems = self._write(wanted[: 10 * MOST_WRITTEN if stop else MOST_WRITTEN], field)
-        left = limits.look(self.transport) if done else look
+        changed, problems = self._write(wanted[: 10 * MOST_WRITTEN if stop else MOST_WRITTEN], field)
+        left = limits.look(self.transport) if changed else look
         if stop and not any(token_text(str(getattr(job, field))) for job in left.jobs if not job.finished):
             self._remember(cluster, None)
-        return done, problems
+        return changed, problems
 
     def _remember(self, cluster: str, field: Field | None) -> None:
         """Store the field in which batchcast writes comments; None if batchcast has removed its comments."""
@@ -157,7 +157,7 @@ class Comments:
         if not wanted:
             return 0, []
         again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}
-        same = [(job, text) for job, text in wanted if _seen(again.get(job.job_id), field) == _seen(job, field)]
+        same = [(job, text) for job, text in wanted if _status(again.get(job.job_id), field) == _status(job, field)]
         texts = {job.job_id if "_" not in job.job_id or not job.waits else job.raw_id: text for job, text in same}
         word = field.replace("_", "")
         said = {name: limits.update(self.transport, name, (f"{word}={text}",)) for name, text in texts.items()}
@@ -188,37 +188,37 @@ class Planner:
         `booted` is when slurmctld started (epoch seconds). If `booted` is known, planning makes no further calls after
         it is switched off and has restored everything.
         """
-        done = CycleOutcome()
-        stored = self._read(cluster, stop, done)
-        self._limits(cluster, stop, booted, stored, done)
+        outcome = CycleOutcome()
+        stored = self._read(cluster, stop, outcome)
+        self._limits(cluster, stop, booted, stored, outcome)
         began = self.transport.now()
         if stored.order is None:
-            return done
-        with self._may_fail(done, "the order"):
-            done.placed = sum(standing.factor != 0 for standing in stored.order.values())
+            return outcome
+        with self._may_fail(outcome, "the order"):
+            outcome.placed = sum(standing.factor != 0 for standing in stored.order.values())
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
-            self.orderer.cycle(cluster, stored, done, stop or alarm, booted)
+            self.orderer.cycle(cluster, stored, outcome, stop or alarm, booted)
         if self.settings["plan"] == "order":
-            with self._may_fail(done):
-                self._write_before(cluster, (), self._watch(began, stored, done))
-        with self._may_fail(done):
-            done.commented, problems = self.comments.advise(cluster, stored.values)
-            done.problems += problems
-        return done
+            with self._may_fail(outcome):
+                self._write_before(cluster, (), self._watch(began, stored, outcome))
+        with self._may_fail(outcome):
+            outcome.commented, problems = self.comments.advise(cluster, stored.values)
+            outcome.problems += problems
+        return outcome
 
-    def _read(self, cluster: str, stop: str, done: CycleOutcome) -> Stored:
+    def _read(self, cluster: str, stop: str, outcome: CycleOutcome) -> Stored:
         """Repeat writes that failed before, and read the store once for the whole cycle.
 
         If the store fails, the last known entries are used, and limits are restored, because a new limit could not be
         recorded for a later process.
         """
         stored, now = Stored(self._record), self.transport.now()
-        with self._may_fail(done):
+        with self._may_fail(outcome):
             if self._owed:
                 with self.store.begin() as connection:
                     planned.write(connection, cluster, self._owed)
                 self._owed.clear()
-        with self._may_fail(done), self.store.begin() as connection:
+        with self._may_fail(outcome), self.store.begin() as connection:
             stop = stop or ("" if self.settings["plan"] in LIMITS + ORDERS else "off")
             stored = read_stored(connection, cluster, self.settings, stop)
             if not (stop or stored.off):
@@ -234,30 +234,30 @@ class Planner:
             self._failures = self.store.failures
             self.alarm = "the store could not be written", max(self.alarm[1], now + STORE_PAUSE_S)
             if self.settings["plan"] != "off":
-                done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
+                outcome.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
         return stored._replace(entries=stored.entries | {entry.job_id: entry for entry, *_ in self._owed})
 
-    def _limits(self, cluster: str, stop: str, booted: float, stored: Stored, done: CycleOutcome) -> None:
+    def _limits(self, cluster: str, stop: str, booted: float, stored: Stored, outcome: CycleOutcome) -> None:
         """Read the queue, and set or restore time limits."""
         record = dict(stored.entries)
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {stored.off['by']}" if stored.off else "")
         if stop and not record:
-            self._list(record, done)
+            self._list(record, outcome)
             return
         began = self.transport.now()
         if stop and self._quiet.holds(booted):
             if self._quiet.is_settled(began):
                 over = [(entry._replace(at=began), "planning is off") for entry in record.values()]
-                self._write_after(cluster, done, (), (), over)
+                self._write_after(cluster, outcome, (), (), over)
             return
         look, terms = self._look(stop)
-        values = {} if self.settings["plan"] == "order" else self._watch(began, stored, done)
-        done.problems += planning_terms.over_time_cuts(self._over_time, terms.over_time)
+        values = {} if self.settings["plan"] == "order" else self._watch(began, stored, outcome)
+        outcome.problems += planning_terms.over_time_cuts(self._over_time, terms.over_time)
         self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
-        values |= self._notice(look, stored, done)
+        values |= self._notice(look, stored, outcome)
         actions = self._decide(look, record, terms, stored)
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
@@ -267,21 +267,21 @@ class Planner:
             self._write_before(cluster, changes, values)
         except BatchcastError as error:  # restore the limits anyway; the next cycle repeats the write
             self._owed += changes
-            done.problems.append(f"the record of planning: {error.message}")
-        self._send("restoring", restores, terms, done)
+            outcome.problems.append(f"the record of planning: {error.message}")
+        self._send("restoring", restores, terms, outcome)
         # a change that had no effect is tried again after an hour
         tried = {key for key, at in self._refused.items() if terms.now - at <= HOUR}
         plans = [a for a in actions if a.what == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
         record |= {a.job.job_id: a.entry for a in actions if a.what != "plan"}
-        sent = self._plan(cluster, updates.at_once(plans, terms), record, terms, done)
+        sent = self._plan(cluster, updates.at_once(plans, terms), record, terms, outcome)
         record |= {a.job.job_id: a.entry for a in sent}
-        notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, done)
+        notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, outcome)
         unseen = set() if look.broken else record.keys() - {job.job_id for job in look.jobs}
         over = [(record[i]._replace(at=look.asked_at), "it is over") for i in sorted(unseen & stored.ended)]
-        self._write_after(cluster, done, notes, refused, over)
+        self._write_after(cluster, outcome, notes, refused, over)
         is_idle = bool(stop) and not actions and not look.broken
         self._quiet.note(is_idle and _is_all_given_back(record, look, terms), booted, look.asked_at)
-        self._list(record, done)
+        self._list(record, outcome)
         self._record = record
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
@@ -318,7 +318,7 @@ class Planner:
         terms = planning_terms.terms_of(self.settings, ground, accounting, look.asked_at, stop)
         return look, terms._replace(comments=self.comments.may_write())
 
-    def _watch(self, began: float, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
+    def _watch(self, began: float, stored: Stored, outcome: CycleOutcome) -> dict[str, Any]:
         """The watchdog: stop planning for an hour after a late cycle, a slow slurmctld, or predictions whose coverage
         is too low.
 
@@ -333,7 +333,7 @@ class Planner:
         if not why:
             return {}
         self.alarm = why, now + HOUR
-        done.problems.append(f"planning stops for an hour: {why}")
+        outcome.problems.append(f"planning stops for an hour: {why}")
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: Look, record: Record, terms: Terms, stored: Stored) -> list[Action]:
@@ -343,7 +343,7 @@ class Planner:
         known = self.submissions.why_not(terms)
 
         def first(job: Plannable) -> str:
-            if job.raw_id not in self.submissions.known:
+            if job.raw_id not in self.submissions.by_raw_id:
                 wanted.append(job)
             return known(job)
 
@@ -353,26 +353,27 @@ class Planner:
         self.submissions.keep(look.jobs)
         return actions
 
-    def _notice(self, look: Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
+    def _notice(self, look: Look, stored: Stored, outcome: CycleOutcome) -> dict[str, Any]:
         """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
         others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
         before = stored.values.get(planned.OTHERS) or []
         if others == before or stored.order is None:
             return {}
         if set(others) - set(before):
-            done.problems.append(f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}")
+            example = f"{len(others)} jobs, for example {others[0]}"
+            outcome.problems.append(f"{example}, are not planned: {PLANNED_BY_ANOTHER}")
         return {planned.OTHERS: others}
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def _send(self, what: str, actions: Sequence[Action], terms: Terms, done: CycleOutcome) -> None:
+    def _send(self, what: str, actions: Sequence[Action], terms: Terms, outcome: CycleOutcome) -> None:
         """Send the changes to slurmctld, and report its error messages."""
         for update, target, _ in updates.targets(actions, terms):
             if complaint := self.comments.send(target, update):
-                done.problems.append(f"{what} {target}: {complaint}")
+                outcome.problems.append(f"{what} {target}: {complaint}")
 
     def _plan(
-        self, cluster: str, actions: Sequence[Action], record: Record, terms: Terms, done: CycleOutcome
+        self, cluster: str, actions: Sequence[Action], record: Record, terms: Terms, outcome: CycleOutcome
     ) -> list[Action]:
         """Set planned limits in batches. Each job is read again and recorded just before its limit is changed."""
         sent: list[Action] = []
@@ -385,15 +386,15 @@ class Planner:
                 if not self._write_before(cluster, changes, unless_off=True):
                     return sent
             except BatchcastError as error:
-                done.problems.append(f"no further job is planned: {error.message}")
+                outcome.problems.append(f"no further job is planned: {error.message}")
                 return sent
             sent += same
-            self._list({**record, **{a.job.job_id: a.entry for a in sent}}, done)
-            self._send("planning", same, terms, done)
+            self._list({**record, **{a.job.job_id: a.entry for a in sent}}, outcome)
+            self._send("planning", same, terms, outcome)
         return sent
 
     def _read_back(
-        self, sent: Sequence[Action], fresh: set[str], look: Look, record: Record, terms: Terms, done: CycleOutcome
+        self, sent: Sequence[Action], fresh: set[str], look: Look, record: Record, terms: Terms, outcome: CycleOutcome
     ) -> tuple[list[Change], list[Change]]:
         """Read the changed jobs again; return the changes that took effect and the changes that did not, and count jobs
         with planned limits.
@@ -406,24 +407,24 @@ class Planner:
             if job is not None and updates.is_done(job, action):
                 entry = action.entry._replace(state=action.done, at=self.transport.now())
                 notes.append((entry, *change[1:3], "read back"))
-                done.planned += int(action.what == "plan")
-                done.restored += int(action.what == "restore")
+                outcome.planned += int(action.what == "plan")
+                outcome.restored += int(action.what == "restore")
             elif job is not None and not job.finished:
                 at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
-                done.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
+                outcome.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
                 if action.what == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
         record |= {entry.job_id: entry for entry, *_ in notes}
         if terms.comments:
-            done.problems += self.comments.clear(updates.stale(jobs.values(), record, terms))
+            outcome.problems += self.comments.clear(updates.stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
-        done.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
+        outcome.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
         return notes, refused
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _list(self, record: Record, done: CycleOutcome) -> None:
+    def _list(self, record: Record, outcome: CycleOutcome) -> None:
         """Write the list of the jobs that have a planned limit or are about to get one, if the list has changed and the
         setting `plan_list` names its file. The script `batchcast-start` reads the list when a job starts.
 
@@ -442,7 +443,7 @@ class Planner:
         except OSError as error:
             self._listed = None
             why = f"{error.strerror}: only cycles of the collector restore limits"
-            done.problems.append(f"plan_list {place}: {why}")
+            outcome.problems.append(f"plan_list {place}: {why}")
 
     def _write_before(
         self, cluster: str, changes: Changes, values: Mapping[str, Any] = NO_VALUES, unless_off: bool = False
@@ -460,7 +461,7 @@ class Planner:
         return True
 
     def _write_after(
-        self, cluster: str, done: CycleOutcome, notes: Changes, refused: Changes, over: Sequence[tuple[Entry, str]]
+        self, cluster: str, outcome: CycleOutcome, notes: Changes, refused: Changes, over: Sequence[tuple[Entry, str]]
     ) -> None:
         """Record the results of the calls, and delete the entries of jobs that need no planning any more, with the
         reasons.
@@ -474,17 +475,17 @@ class Planner:
                 planned.forget(connection, cluster, over)
         except BatchcastError as error:
             self._owed += notes
-            done.problems.append(f"the record of planning: {error.message}")
+            outcome.problems.append(f"the record of planning: {error.message}")
 
     @contextmanager
-    def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
+    def _may_fail(self, outcome: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
         """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not use this
         method.
         """
         try:
             yield
         except BatchcastError as error:
-            done.problems.append(f"{part}: {error.message}")
+            outcome.problems.append(f"{part}: {error.message}")
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
@@ -510,6 +511,6 @@ def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
 
 
-def _seen(job: Plannable | None, field: Field) -> tuple[bool, str | None] | None:
+def _status(job: Plannable | None, field: Field) -> tuple[bool, str | None] | None:
     """Return whether a job waits, and its comment; None without a job."""
     return None if job is None else (job.waits, getattr(job, field))

@@ -6,7 +6,6 @@ planned limits.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ...planning.record import MAY_STAND, ORDER_RECORD, State
 from ...slurm import limits
 from ...store.reader import Reader
 from ...units import span
+from ..answers.answer import local_time
 from ..settings import Settings, own_name
 from .terms import FEWEST, LIMITS, ORDERS, plan_words, why_site_refused
 
@@ -50,12 +50,7 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
     alarm = memory.get("plan_alarm")
     if not alarm or alarm["until"] <= now:
         return ""
-    return f"planning is stopped by the watchdog until {_clock(alarm['until'])}: {alarm['why']}"
-
-
-def _clock(at: float) -> str:
-    """Return an instant (epoch seconds) as local date and time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    return f"planning is stopped by the watchdog until {local_time(alarm['until'])}: {alarm['why']}"
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
@@ -90,7 +85,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
         yield judged("short jobs", shortest >= look, fact, do)
     for row in rows:
         late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
-        fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {_clock(row['at'])}"
+        fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {local_time(row['at'])}"
         do = "batchcast plan --off restores every limit; check that the collector runs and may change limits"
         yield judged(f"job {row['job_id']}", not late, fact, do)
 

@@ -118,26 +118,26 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
     return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)
 
 
-def by_partition(one: Week) -> list[dict[str, Any]]:
+def by_partition(jobs: Week) -> list[dict[str, Any]]:
     """Return a row per partition: numbers of jobs and of planned jobs, how much their limits shrink, and why other jobs
     are not planned.
     """
-    names = np.array([name if isinstance(name, str) else "" for name in one.trace.nominal("partition_id").decode()])
-    limit, rows = one.trace.number("req_time"), []
+    names = np.array([name if isinstance(name, str) else "" for name in jobs.trace.nominal("partition_id").decode()])
+    limit, rows = jobs.trace.number("req_time"), []
     for name in sorted(set(names.tolist())):
         here = names == name
-        planned = here & ~np.isnan(one.planned)
-        reasons = Counter(one.why[k] for k in np.flatnonzero(here & np.isnan(one.planned)))
+        planned = here & ~np.isnan(jobs.planned)
+        reasons = Counter(jobs.why[k] for k in np.flatnonzero(here & np.isnan(jobs.planned)))
         row = {"part": "partition", "partition": name, "jobs": int(here.sum()), "planned": int(planned.sum())}
-        row["never_seen"] = float(one.unseen[planned].sum())
-        row["mean_cut_s"] = _mean(limit[planned] - one.planned[planned])
-        row["mean_share_of_limit"] = _mean(one.planned[planned] / limit[planned])
+        row["never_seen"] = float(jobs.unseen[planned].sum())
+        row["mean_cut_s"] = _mean(limit[planned] - jobs.planned[planned])
+        row["mean_share_of_limit"] = _mean(jobs.planned[planned] / limit[planned])
         rows.append({**row, "left_alone": dict(reasons.most_common())})
     return rows
 
 
 def simulated(
-    one: Week, machine: Machine, settings: Settings, seed: int = 0
+    jobs: Week, machine: Machine, settings: Settings, seed: int = 0
 ) -> tuple[list[dict[str, Any]], Any, list[str]]:
     """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (every plan if it
     is off).
@@ -150,18 +150,18 @@ def simulated(
     from ...evaluation.differences import schedule_differences
     from ...evaluation.validity import judged_on
 
-    trace, everybody = one.trace, np.ones(len(one.trace), bool)
-    order = _ordering(settings, one.forecast)
+    trace, everybody = jobs.trace, np.ones(len(jobs.trace), bool)
+    order = _ordering(settings, jobs.forecast)
     schedules = {NOW: simulate_on(machine, trace, "requested")}
     arms = [settings["plan"]] if settings["plan"] in ARMS else list(ARMS)
     for word in arms:
-        lengths = one.planned if word != "order" else None
+        lengths = jobs.planned if word != "order" else None
         queue = QueuePlan(lengths=lengths, order=order if word != "limits" else None)
         schedules[ARMS[word]] = simulate_on(machine, trace, "requested", queue=queue)
     if "order" in arms and settings["plan_within"] == "queue" and RESERVE not in machine.settings:
         other = vary(machine, {RESERVE: str(settings["plan_band"])})
         schedules[f"order, {RESERVE}"] = simulate_on(other, trace, "requested", queue=QueuePlan(order=order))
-    planned, rows = ~np.isnan(one.planned), list[dict[str, Any]]()
+    planned, rows = ~np.isnan(jobs.planned), list[dict[str, Any]]()
     for name, mask in _sizes(trace.procs("req")):
         if not mask.any():
             continue

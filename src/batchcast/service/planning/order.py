@@ -51,7 +51,7 @@ class Group(NamedTuple):
     """
 
     tasks: tuple[Plannable, ...]
-    seen: Priority
+    sprio: Priority
     may: bool
 
     @property
@@ -68,6 +68,8 @@ class Group(NamedTuple):
         return array_of(self.tasks) if "_" in one.job_id and one.raw_id == one.base else one.job_id
 
 
+Standings = dict[str, Standing]
+"""The factors of job records, by raw id."""
 Call = tuple[int, list[Group]]
 """One call to slurmctld: a SiteFactor, and the records that get it."""
 
@@ -84,8 +86,8 @@ class Orderer:
         self._settled: dict[str, float] = {}
         self._by_limit: dict[str, str] = {}
 
-    def cycle(self, cluster: str, stored: Stored, done: CycleOutcome, stop: str, booted: float) -> None:
-        """Read the queue and set SiteFactors, and count the changes in `done`. If `stop` gives a reason not to plan,
+    def cycle(self, cluster: str, stored: Stored, outcome: CycleOutcome, stop: str, booted: float) -> None:
+        """Read the queue and set SiteFactors, and count the changes in `outcome`. If `stop` gives a reason not to plan,
         restore every factor that batchcast has set.
 
         After every factor is restored, no calls are made as long as `stop` holds and slurmctld's start time, `booted`,
@@ -98,7 +100,7 @@ class Orderer:
         if stop and not record:
             return
         if stop and self._quiet.holds(booted):
-            done.placed = 0
+            outcome.placed = 0
             if self._quiet.is_settled(now := self.transport.now()):
                 self._write(cluster, {}, [], now)
             return
@@ -106,7 +108,7 @@ class Orderer:
         if not stop and not stored.forecasts and self.settings["plan_order_by"] == "prediction":
             stop = f"there is no forecast by {planned_by(self.settings)} of any waiting job"
         if stop and stop != "off":
-            done.problems.append(f"nothing is ordered: {stop}")
+            outcome.problems.append(f"nothing is ordered: {stop}")
             if not record:  # sprio fails without the plugin priority/multifactor
                 return
         look = limits.look(self.transport)
@@ -127,10 +129,10 @@ class Orderer:
         if not calls:
             if record != before:
                 self._write(cluster, record, [], look.asked_at)
-            shown = {i: group.seen for i, group in groups.items()}
-            done.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
+            shown = {i: group.sprio for i, group in groups.items()}
+            outcome.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
             return
-        self._carry_out(cluster, calls, record, look.asked_at, stop, done)
+        self._carry_out(cluster, calls, record, look.asked_at, stop, outcome)
 
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
         """Return the factor that each waiting job would get now, or the reason why no job would get one. Nothing is
@@ -201,7 +203,7 @@ class Orderer:
         rule = OrderRule(within, band=self.settings["plan_band"])
         self._by_limit = {}
         for k, name in enumerate(names):
-            group, shown = groups[name], groups[name].seen
+            group, shown = groups[name], groups[name].sprio
             one = group.first
             who = one.account, one.user if within == "user" else "", one.qos, tuple(sorted(one.partitions))
             number = party.setdefault(who, len(party))
@@ -234,23 +236,23 @@ class Orderer:
         return NEW if is_new else ""
 
     def _changes(
-        self, groups: Mapping[str, Group], record: dict[str, Standing], wanted: Mapping[str, int]
+        self, groups: Mapping[str, Group], record: Standings, wanted: Mapping[str, int]
     ) -> list[tuple[Group, int]]:
         """Return the factors to set. Records whose factor somebody else has changed are removed from `record`."""
         changes = []
         for name, group in groups.items():
-            if group.seen.factor != 0 and not _is_ours(group.seen, record.get(name)):
+            if group.sprio.factor != 0 and not _is_ours(group.sprio, record.get(name)):
                 record.pop(name, None)
-            elif (factor := wanted.get(name, 0)) != group.seen.factor:
+            elif (factor := wanted.get(name, 0)) != group.sprio.factor:
                 changes.append((group, factor))
         return changes
 
-    def _settle(self, groups: Mapping[str, Group], record: dict[str, Standing], now: float) -> None:
+    def _settle(self, groups: Mapping[str, Group], record: Standings, now: float) -> None:
         """Remove records whose factor was restored and seen as 0 so long ago that a crash of slurmctld cannot
         undo it.
         """
         for name, one in record.items():
-            if one.factor != 0 or (name in groups and groups[name].seen.factor != 0):
+            if one.factor != 0 or (name in groups and groups[name].sprio.factor != 0):
                 self._settled.pop(name, None)
             elif name in groups:
                 self._settled.setdefault(name, now)
@@ -275,13 +277,13 @@ class Orderer:
         return [(Group(tuple(some), shown[name], False), 0) for name, some in tasks.items()]
 
     def _carry_out(
-        self, cluster: str, calls: Sequence[Call], record: dict[str, Standing], at: float, stop: str, done: CycleOutcome
+        self, cluster: str, calls: Sequence[Call], record: Standings, at: float, stop: str, outcome: CycleOutcome
     ) -> None:
         """Record the changes, send them to slurmctld, and read the result."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
         by = "time limit" if self.settings["plan_order_by"] == "limits" else "forecast"
         for group, factor in changes:
-            name, now = group.first.raw_id, group.seen.factor
+            name, now = group.first.raw_id, group.sprio.factor
             record[name] = Standing(factor, now)
             basis = self._by_limit.get(name, f"{by} and arrival")
             why = stop or (f"its place by {basis}" if factor else "it may not be ordered any longer")
@@ -289,17 +291,18 @@ class Orderer:
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
             if not self._write(cluster, record, steps, at, unless_off=not stop):
-                done.placed = 0  # `plan --off` has just restored the factors; the next cycle sees that planning is off
+                # `plan --off` has just restored the factors; the next cycle sees that planning is off
+                outcome.placed = 0
                 return
         except BatchcastError:
             if not stop:
                 raise
-            done.problems.append("the record of the order could not be written; factors are restored anyway")
+            outcome.problems.append("the record of the order could not be written; factors are restored anyway")
         refused: dict[str, str] = {}
         for factor, some in calls:
             words = (f"SiteFactor={factor}",)
             if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
-                done.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
+                outcome.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
                 refused |= {g.first.raw_id: complaint for g in some}
                 if "denied" in complaint.lower():
                     self._not_before = at + PAUSE_S
@@ -309,7 +312,7 @@ class Orderer:
             name = group.first.raw_id
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
-                done.ordered, done.returned = done.ordered + bool(factor), done.returned + (not factor)
+                outcome.ordered, outcome.returned = outcome.ordered + bool(factor), outcome.returned + (not factor)
                 # sprio does not show held jobs, so the factor cannot be read later
                 if not factor and name not in shown:
                     del record[name]
@@ -318,9 +321,9 @@ class Orderer:
                 what, why = "holds", "read back"
             else:
                 what, why = "refused", refused.get(name, "it was not carried out")
-            steps.append(Step(group.target, group.first.submit_time, what, group.seen.factor, factor, why))
+            steps.append(Step(group.target, group.first.submit_time, what, group.sprio.factor, factor, why))
         self._write(cluster, record, steps, self.transport.now())
-        done.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
+        outcome.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
 
     def _write(
         self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float, unless_off: bool = False

@@ -204,7 +204,7 @@ class Submissions:
     """The options with which waiting jobs were submitted, by raw id."""
 
     transport: Transport
-    known: dict[str, Submitted] = field(default_factory=dict)
+    by_raw_id: dict[str, Submitted] = field(default_factory=dict)
 
     def why_not(self, terms: Terms) -> Callable[[Plannable], str]:
         """Return a function that returns why a job cannot be planned by the options of its submission; empty
@@ -212,19 +212,19 @@ class Submissions:
         """
 
         def why(job: Plannable) -> str:
-            asked = self.known.get(job.raw_id)
+            asked = self.by_raw_id.get(job.raw_id)
             return "its submission was not looked up yet" if asked is None else why_not(asked, job, terms.defaults)
 
         return why
 
     def look_up(self, jobs: Iterable[Plannable], most: int = MOST_LOOKED_UP) -> bool:
         """Look up at most `most` unknown submissions; return whether at least one was found."""
-        raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self.known][:most]
+        raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self.by_raw_id][:most]
         found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
-        self.known |= found
+        self.by_raw_id |= found
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
         """Discard all submissions except the submissions of the waiting jobs in `jobs`."""
         shown = {job.raw_id for job in jobs if job.waits}
-        self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}
+        self.by_raw_id = {raw_id: one for raw_id, one in self.by_raw_id.items() if raw_id in shown}

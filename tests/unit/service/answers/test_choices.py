@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     monkeypatch.setattr(forecaster, "forecaster", load)
     monkeypatch.setattr(forecaster.time, "monotonic", lambda: at.now)
-    monkeypatch.setattr(forecaster, "_held", None)
+    monkeypatch.setattr(forecaster, "_loaded_clock", None)
     at.ask = ask
     return at
 

@@ -117,4 +117,4 @@ def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, 
     known = MemoryLimits(trace, use, nodes, limits, np.full(len(jobs), True), math.inf)
     theirs = {row["limits"]: row["spent_gib_h"] for row in limit_rows(known)}
     assert ours == pytest.approx(theirs["advice"])
-    assert sum(_cost(row, row.asked) for row in measured) == pytest.approx(theirs["own"])
+    assert sum(_cost(row, row.request_kib) for row in measured) == pytest.approx(theirs["own"])

@@ -264,7 +264,7 @@ def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_one_cycle_plans_with_a_bounded_number_of_updates_and_gives_all_back_at_once(tmp_path: Path) -> None:
     site = Site(tmp_path, *(Job(str(k), limit=200 + k // 2) for k in range(60)))
-    while site.planner.submissions.known.keys() != site.slurm.jobs.keys():
+    while site.planner.submissions.by_raw_id.keys() != site.slurm.jobs.keys():
         site.cycle()
     site.slurm.reservation = f"ReservationName=r StartTime={site.slurm.time + 3000:.0f} Flags=\n"
     assert site.cycle()[1:] == (60, 0)
