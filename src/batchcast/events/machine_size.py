@@ -32,7 +32,7 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     >>> peak_procs(log)
     6.0
     """
-    _, held = _held(trace, trace.procs(rule))
+    _, held = _in_use(trace, trace.procs(rule))
     return float(held.max()) if len(held) else float("nan")
 
 
@@ -43,13 +43,13 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
     >>> over_size(log, 4.0), over_size(log, 6.0)
     (0.25, 0.0)
     """
-    time, held = _held(trace, trace.procs(rule))
+    time, held = _in_use(trace, trace.procs(rule))
     length = np.diff(time)
     whole = float((held[:-1] * length).sum()) if len(time) else 0.0
     return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
 
 
-def _held(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _in_use(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the instants at which jobs start or end, and the amount in use from each instant on; each job uses its
     amount in `size` (n,).
     """
@@ -95,7 +95,7 @@ STATED = "--procs-total"
 """Value of `LogInfo.max_procs_source` if the caller has given the machine's size."""
 WIDER = 0.01
 """Largest share of core-hours in jobs that use more processors per node than the estimated size of a node."""
-WHOLE = 0.9
+WHOLE_SHARE = 0.9
 """Smallest share of core-hours in jobs that use a whole number of nodes, if the log has no nodes."""
 LARGEST_NODE = 256
 
@@ -110,7 +110,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     The processors per node follow from the log header (SWF's MaxProcs and MaxNodes) if it has them. Without this
     header, the processors per node are the largest number of processors per node that a job used, apart from the widest
     jobs (at most the share `WIDER` of the core-hours). If the log has no node counts, they are the largest number of
-    which jobs with the share `WHOLE` of the core-hours request a multiple.
+    which jobs with the share `WHOLE_SHARE` of the core-hours request a multiple.
 
     Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
     Raises InputError if no job has a known number of processors. O(n log n).
@@ -180,7 +180,7 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
         mine = np.array([alone or (name is not None and str(name) == part.name) for name in names])
         rows = np.flatnonzero(mine & (gpus > 0))
         if len(rows):
-            held = _held(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            held = _in_use(trace.take(rows), gpus[rows])[1].max(initial=0.0)
             each = _most_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
             each = max(each, math.ceil(held / len(part.nodes)))
             for k, name in enumerate(part.nodes):
@@ -245,5 +245,7 @@ def _node_size(trace: Trace, rule: str) -> int:
         return each
     sized = procs >= 1
     procs, work = procs[sized], np.nan_to_num(procs * trace.run_time)[sized]
-    sizes = (cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= WHOLE * work.sum() > 0)
+    sizes = (
+        cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= WHOLE_SHARE * work.sum() > 0
+    )
     return next(sizes, 1)

@@ -93,7 +93,7 @@ class Lag:
 DRAWS = 3
 """Number of futures simulated on a machine's nodes."""
 Nodes = tuple[float, ...]
-SAID_NOTHING: Nodes = (math.nan,) * DRAWS
+NO_SIMULATION: Nodes = (math.nan,) * DRAWS
 
 
 def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:

@@ -52,7 +52,7 @@ class Learned:
 
     machine: Machine
     lines: tuple[Line, ...]
-    held: np.ndarray
+    is_held: np.ndarray
 
     def sentences(self) -> list[str]:
         """Return the evidence, with all outages in one line, because the machine's file lists each outage."""
@@ -90,8 +90,8 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         raise InputError(what, hint="a log with start times, such as one from sacct")
     found = implied(trace, procs)
     rule = "alloc" if found.machine.partitions[0].exclusive else procs
-    learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
-    return Learned(learned, (*found.lines, *fitted), found.held)
+    learned, fitted = _fitted(found.machine, with_releases(trace, found.is_held), rule, procs)
+    return Learned(learned, (*found.lines, *fitted), found.is_held)
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
@@ -335,11 +335,11 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
-    unit = UNITS[cap.what]
+    unit = UNITS[cap.resource]
     above = f"; {cap.above} used more" if cap.above else ""
-    evidence = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room"
+    evidence = f"{cap.jobs:,} jobs of {cap.groups} {cap.kind}s waited above it despite room"
     support = f"{evidence}, {cap.against:,} below it{above}"
     if cap.name:
-        category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
-        return Line("", "", f"{cap.of} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
-    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.of} in {partition}", support)
+        category = trace.nominal(GROUPS[cap.kind]).categories[int(cap.name)]
+        return Line("", "", f"{cap.kind} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
+    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.kind} in {partition}", support)
