@@ -148,13 +148,13 @@ class Evaluation(Result):
         return found | ({"schedules": by_column(self.schedule_rows())} if self.outcomes else {})
 
     def _pictures(self) -> Mapping[str, Picture]:
-        predictor_words = {o.name: o.schedule for o in self.outcomes}
-        schedules: dict[str, Picture] = {
+        schedules = {o.name: o.schedule for o in self.outcomes}
+        pictures: dict[str, Picture] = {
             "differences": partial(plots.differences, self.schedule_rows()),
-            "waits": partial(plots.waits, predictor_words, self.trace),
-            "frontier": partial(plots.frontier, predictor_words),
+            "waits": partial(plots.waits, schedules, self.trace),
+            "frontier": partial(plots.frontier, schedules),
         }
-        return (schedules if predictor_words else {}) | error_pictures(self.scores)
+        return (pictures if schedules else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
         """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
