@@ -22,6 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...events.machine_size import steps
 from ...events.recorded import outcome
 from ...machines.machine import Limits
 from ...table import Nominal, Trace
@@ -329,15 +330,6 @@ def best_cap(
         if jobs >= LEAST_OWN and jobs >= PURITY * (jobs + against) and (best is None or jobs > best.jobs):
             best = Cap(kind, resource, float(peaks[one]), str(one), jobs, 1, against, 0)
     return best
-
-
-def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants of starts and ends in order, and the use after each instant; at equal instants, ends come
-    before starts."""
-    time = np.concatenate([start, end])
-    change = np.concatenate([size, -size])
-    order = np.lexsort((change, time))
-    return time[order], np.cumsum(change[order])
 
 
 def range_maxima(values: np.ndarray) -> list[np.ndarray]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...events.recorded import outcome
+from ...events.machine_size import in_use, steps
 from ...machines.machine import Machine
 from ...metrics.curves import cdf_distance, rank_correlation
 from ...table import Trace
 from ..on_nodes import simulate_on
 from ..schedule import Schedule
-from .caps import OUTAGE_S, Queue, held_at, steps
+from .caps import OUTAGE_S, Queue, held_at
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
@@ -204,10 +204,7 @@ def with_intervals(machine: Machine) -> dict[str, Machine]:
 
 def _busiest(trace: Trace, rule: str) -> float:
     """Return the mean number of processors in use during the busiest week."""
-    submit, wait, run = outcome(trace)
-    size = trace.procs(rule)
-    ran = (run > 0) & (size > 0)
-    time, running = steps((submit + wait)[ran], (submit + wait + run)[ran], size[ran])
+    time, running = in_use(trace, trace.procs(rule))
     if not len(time):
         return 0.0
     work = np.concatenate([[0.0], np.cumsum(np.diff(time) * running[:-1])])

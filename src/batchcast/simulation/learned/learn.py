@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import InputError
-from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
+from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, rows_of, with_gpus
 from ...machines.machine import Machine, Partition, Qos, Reservation
 from ...table import Trace
 from ...units import span
@@ -257,10 +257,8 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
 
 def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
     """Return the jobs of a partition as a queue, and their rows in the log."""
-    names = trace.nominal("partition_id").decode()
-    alone = len(machine.partitions) == 1
-    rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
-    queue, rows = queue_of(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    rows, size = rows_of(trace, machine, part), size_of(machine, part.nodes)
+    queue, rows = queue_of(trace, rows, "alloc" if part.exclusive else procs, size)
     alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
     gpus = size_of(machine, part.nodes, "gpu")
     return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
