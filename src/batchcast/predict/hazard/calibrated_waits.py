@@ -139,12 +139,12 @@ class Pool:
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
-    def came_out(self, curves: np.ndarray, wait: float) -> None:
+    def record_outcome(self, curves: np.ndarray, wait: float) -> None:
         """Score the components' distributions (components, 33) of a prediction whose job waited `wait` seconds."""
-        for way, curve in enumerate(curves):
+        for component, curve in enumerate(curves):
             if curve[0] == curve[0]:
-                self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
-                self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
+                self.score[component] = (1.0 - 1.0 / MEMORY) * self.score[component] + crps(curve, wait)
+                self.outcomes[component] = (1.0 - 1.0 / MEMORY) * self.outcomes[component] + 1.0
 
 
 class LevelsBySpan:
@@ -362,7 +362,7 @@ class CalibratedWaits:
         self.levels.ended(number, wait)
         curves = self.recent.resolved(number, wait, ENDED)
         if curves is not None:
-            self.pool.came_out(curves.reshape(-1, BINS)[:-1], wait)
+            self.pool.record_outcome(curves.reshape(-1, BINS)[:-1], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from

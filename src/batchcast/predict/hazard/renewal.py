@@ -10,7 +10,7 @@ import numpy as np
 from ..protocol import Grounds, Prediction
 from .bins import BINS, rest_of
 from .calibrated_waits import LEVELS, CalibratedWaits, LevelsBySpan, Pool
-from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
+from .components import DRAWS, SIMULATIONS, Lag, curves_around, pool_curves
 from .features import AT_DRAWS, NAMES, reason
 from .model import ENDED, Hazard, Submissions, Waits
 
@@ -28,19 +28,12 @@ SHARE = 0.5
 """Weight of the model's probabilities; the probabilities that the model corrects have the remaining weight. A half
 was better than either alone.
 """
-ON_NODES = 1 + len(SPREADS) + 1
+ON_NODES = 1 + len(SIMULATIONS) // 2
 """Number of components that need no features of the queue; the model corrects the mean of these components."""
-RENEWAL_COMPONENTS = (
-    "forecast at submission, given the time waited",
-    *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, with the observed lag",
-    *("simulation" for _ in SPREADS),
-    "simulation, with the observed lag",
-    "model",
-)
+RENEWAL_COMPONENTS = ("forecast at submission, given the time waited", *SIMULATIONS, "model")
 """Components of the remaining wait; the last is the model; before its first fit the other components are averaged."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
-RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
+RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in SIMULATIONS), Grounds.MODEL)
 GONE = 1e-6
 """Level at which a renewed prediction of the whole wait equals the time already waited."""
 
@@ -146,7 +139,7 @@ class Renewal:
     on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
-    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
+    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).component
     array([], dtype=int64)
     """
 
@@ -168,14 +161,12 @@ class Renewal:
         given = rest_of(promised, look.waited)
         other_curves = np.full((len(given), MODEL, BINS), np.nan)
         other_curves[:, 0] = given
-        for position in np.flatnonzero(~np.isnan(look.on_nodes[:, 0])).tolist():
-            nodes = tuple(look.on_nodes[position].tolist())
-            other_curves[position, 1:ON_NODES] = curves_on_nodes(nodes, self.lag_on_nodes.of(nodes[DRAWS // 2]))
         prior_curves = given
         if not np.isnan(look.on_nodes).all():
-            prior_curves = np.where(
-                np.isnan(other_curves[:, :ON_NODES, 0]).all(axis=1)[:, None], given, self.pool.mean(other_curves)
-            )
+            lags = self.lag_on_nodes.of_each(look.on_nodes[:, DRAWS // 2])
+            other_curves[:, 1:ON_NODES] = curves_around(look.on_nodes, lags)
+            is_unknown = np.isnan(other_curves[:, :ON_NODES, 0]).all(axis=1)
+            prior_curves = np.where(is_unknown[:, None], given, self.pool.mean(other_curves))
         curves, component = prior_curves.copy(), np.full(len(given), MODEL)
         asked = ~np.isnan(prior_curves[:, 0]) & bool(self.models)
         if asked.any():
@@ -184,10 +175,7 @@ class Renewal:
         rest = ~asked
         if rest.any():
             features = look.features[rest]
-            lags = np.array([self.lag.of(one) for one in features[:, AT_DRAWS].tolist()])[:, None]
-            simulated = [simulated_curves(features, spread) for spread in SPREADS]
-            late = simulated_curves(features, SPREADS[-1], lags)
-            other_curves[rest, ON_NODES:] = np.stack([*simulated, late], axis=1)
+            other_curves[rest, ON_NODES:] = pool_curves(features, self.lag.of_each(features[:, AT_DRAWS]))
             curves[rest], component[rest] = self.pool.mean(other_curves[rest]), self.pool.heaviest(other_curves[rest])
         return Expected(curves, component, prior_curves, other_curves)
 
@@ -237,4 +225,4 @@ class Renewal:
             self.lag.add(look.simulated, rest)
             self.lag_on_nodes.add(look.on_nodes, rest)
             if not np.isnan(look.other_curves[1:, 0]).all():  # with a single component there is nothing to compare
-                self.pool.came_out(look.other_curves, rest)
+                self.pool.record_outcome(look.other_curves, rest)

@@ -25,16 +25,7 @@ from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
 from ..hazard.calibrated_waits import LEVELS, Bursts, CalibratedWaits, jitter
-from ..hazard.components import (
-    DRAWS,
-    NO_SIMULATION,
-    SPREADS,
-    Lag,
-    Nodes,
-    RecentWaits,
-    curves_on_nodes,
-    simulated_curves,
-)
+from ..hazard.components import DRAWS, NO_SIMULATION, SIMULATIONS, Lag, Nodes, RecentWaits, curves_around, pool_curves
 from ..hazard.features import AT_DRAWS, PLANS, describe_queue, reason
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.model import ENDED, LEFT, SPOILED, Fitting, Hazard, Submissions, Taught
@@ -292,7 +283,7 @@ class NodesComponent:
 
         NaN if the job never starts in one of the simulated futures.
         """
-        return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
+        return np.asarray(curves_around(np.array([simulated]), self.lag.of(simulated[DRAWS // 2], key))[0])
 
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
         """Return the sorted waits in all futures; reuse the waits simulated for an earlier job of the burst if
@@ -346,15 +337,8 @@ class Inputs(NamedTuple):
     curves: np.ndarray
 
 
-COMPONENTS = (
-    *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, with the observed lag",
-    *("simulation" for _ in SPREADS),
-    "simulation, with the observed lag",
-    "recent waits",
-    "model",
-)
-GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Grounds.MODEL)
+COMPONENTS = (*SIMULATIONS, "recent waits", "model")
+GROUNDS = (*(Grounds.SIMULATION for _ in SIMULATIONS), Grounds.CLASS, Grounds.MODEL)
 
 
 class Components:
@@ -393,10 +377,9 @@ class Components:
         """Return wait distributions (components, 33) from features (f,), class, node simulation and model; a missing
         component has NaN.
         """
-        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
-        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
-        return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
+        simulated = pool_curves(row[None, :], self.lag.of(float(row[AT_DRAWS]), key))[0]
+        nodes = np.full_like(simulated, np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
+        return np.stack([*nodes, *simulated, self.recent.curve(key), model])
 
     def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
         """Return the node simulation's log(1 + wait) for a job submitted now; NaN without a node simulation."""
