@@ -19,7 +19,7 @@ from ..events.machine_size import machine_of_log
 from ..events.recorded import PROTOCOLS, irregular
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
-from ..predict.protocol import predictor_words
+from ..predict.protocol import spec_words
 from ..predict.registry import fresh, named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -485,7 +485,7 @@ def simulate_all(
         return model.run(trace, policies[name], planners[spec], clock=perf_counter, tick=tick)
 
     tasks = [
-        Task(f"Simulating {name}, planned with {predictor_words(spec)}", len(trace), partial(run, name, spec))
+        Task(f"Simulating {name}, planned with {spec_words(spec)}", len(trace), partial(run, name, spec))
         for name, spec in pairs
     ]
     made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)

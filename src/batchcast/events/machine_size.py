@@ -257,7 +257,5 @@ def _node_size(trace: Trace, rule: str) -> int:
         return each
     sized = procs >= 1
     procs, work = procs[sized], np.nan_to_num(procs * trace.run_time)[sized]
-    sizes = (
-        cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= WHOLE_SHARE * work.sum() > 0
-    )
-    return next(sizes, 1)
+    least = WHOLE_SHARE * work.sum()
+    return next((cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= least > 0), 1)

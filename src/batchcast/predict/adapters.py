@@ -111,10 +111,8 @@ class Numbers:
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in (
-            "inner",
-            "predictor_name",
-        ):  # pickle looks up attributes before they are set
+        # pickle looks up attributes before they are set
+        if name.startswith("__") or name in ("inner", "predictor_name"):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -158,9 +156,8 @@ class Checked(Numbers):
         try:
             self.inner.observe(event, at)
         except Exception as error:
-            raise raised_outside(
-                error, f"the predictor {self.predictor_name}, observing {type(event).__name__},", MORE
-            ) from error
+            what = f"the predictor {self.predictor_name}, observing {type(event).__name__},"
+            raise raised_outside(error, what, MORE) from error
 
 
 def checked(answer: Any, job_id: Any, predictor_name: str = "") -> Prediction:
@@ -189,9 +186,8 @@ def checked(answer: Any, job_id: Any, predictor_name: str = "") -> Prediction:
         if not all(0.0 < level < 1.0 for level in levels) or list(levels) != sorted(set(levels)):
             raise _refused(job_id, predictor_name, f"levels {tuple(levels)}", "ascending, above 0 and below 1")
         if not all(0.0 <= q < math.inf for q in quantiles) or list(quantiles) != sorted(quantiles):
-            raise _refused(
-                job_id, predictor_name, f"quantiles {tuple(quantiles)}", "finite times of 0 s or more, not descending"
-            )
+            said = f"quantiles {tuple(quantiles)}"
+            raise _refused(job_id, predictor_name, said, "finite times of 0 s or more, not descending")
     return answer
 
 

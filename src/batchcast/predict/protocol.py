@@ -186,10 +186,10 @@ def method_name(spec: str) -> str:
     return FOR_PEOPLE.get(name, name)
 
 
-def predictor_words(spec: str) -> str:
+def spec_words(spec: str) -> str:
     """Return the name of a predictor that reports show, with its settings; for tables of several settings.
 
-    >>> predictor_words("actual"), predictor_words("kernel:k=5")
+    >>> spec_words("actual"), spec_words("kernel:k=5")
     ('perfect knowledge', 'kernel:k=5')
     """
     return FOR_PEOPLE.get(name_and_settings(spec)[0], spec)

@@ -55,9 +55,8 @@ class OwnPolicy:
             check_takes(shown, name, FORM)
         correct = getattr(shown, "correct", "requested")
         check_word("correct", correct, CORRECTIONS)
-        return cls(
-            scheduler, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True))
-        )
+        predictor, kill = getattr(shown, "predictor", "requested"), bool(getattr(shown, "kill", True))
+        return cls(scheduler, name, predictor, correct, kill)
 
     def make(self) -> Any:
         """Return a fresh scheduler, so that each simulation begins with the scheduler's initial state."""

@@ -110,9 +110,8 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if (
-            len(self.positions) != len(self.entries) or self.plans == NO_PLANS
-        ):  # queue positions have gaps: renumber them
+        # queue positions have gaps: renumber them
+        if len(self.positions) != len(self.entries) or self.plans == NO_PLANS:
             self._forget(at)
             self.entries = queue.tolist()
             self.positions = {entry: place for place, entry in enumerate(self.entries)}

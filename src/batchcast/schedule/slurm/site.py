@@ -15,20 +15,7 @@ from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...machines.request import NodeRequest
 from ...units import parse_duration
 from . import arrays
-from .arrays import (
-    AFTERANY,
-    AFTERNOTOK,
-    AFTEROK,
-    INFINITE,
-    JOB_RECORD,
-    NONE,
-    Jobs,
-    Rules,
-    Site,
-    bit_sets,
-    codes_of,
-    records,
-)
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, INFINITE, NONE, Jobs, Rules, Site, bit_sets, codes_of, records
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
@@ -307,7 +294,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     UsageError for a partition, feature, GRES or license that the machine does not have. Takes a few microseconds per
     request.
     """
-    row = np.zeros(len(requests) + 1, JOB_RECORD)
+    row = np.zeros(len(requests) + 1, arrays.JOB_RECORD)
     kind, kinds = _kinds(requests)
     alike = [_row(r, index) for r in kinds]
     for name in alike[0] if alike else ():
