@@ -54,7 +54,7 @@ def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
 
         def reorder(seen: Any) -> tuple[np.ndarray, float]:
             nonlocal total, done, waiting
-            here = seen.places
+            here = seen.positions
             gone = np.setdiff1d(waiting, here)
             started[gone], done = seen.now, done + work[gone].sum()
             new = here[np.isnan(came[here])]
@@ -89,7 +89,7 @@ def pushed_back(share: float, mean: bool = False) -> Callable[..., Any]:
 
         def reorder(seen: Any) -> tuple[np.ndarray, float]:
             nonlocal waiting
-            here = seen.places
+            here = seen.positions
             for gone in np.setdiff1d(waiting, here).tolist():
                 before = here[(here < gone) & (who[here] != who[gone])]
                 pushed[before] += work[gone] / float(machine.cpus)
@@ -128,7 +128,7 @@ def least_work(small: float = 1.0, age_share: float = 1.0, size: float = 1.0) ->
 
         def reorder(seen: Any) -> tuple[np.ndarray, float]:
             nonlocal seen_before
-            here = seen.places
+            here = seen.positions
             seen_before = max(seen_before, int(here.max()) + 1)
             last = slice(max(seen_before - 400, 0), seen_before)
             ranks = np.argsort(key[last])

@@ -25,7 +25,7 @@ from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
 from batchcast.predict.hazard.renewal import EVERY, MODELS, MOST
-from batchcast.predict.wait.forecast import SAID_NOTHING, Forecast, NodesComponent, renewed, seen_in
+from batchcast.predict.wait.forecast import NO_SIMULATION, Forecast, NodesComponent, renewed, seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
 
@@ -48,7 +48,7 @@ def run() -> None:
     looks = WINDOW * MOST // EVERY
     starts = np.sort(random.random((looks, BINS)), axis=1)
     rests = Waits(*(of[:looks] for of in waits))
-    seconds = least_and_median(lambda: models.append(fit(features[:looks], rests, known=starts)), 1, 1.0)
+    seconds = least_and_median(lambda: models.append(fit(features[:looks], rests, prior_curves=starts)), 1, 1.0)
     show(f"and on {looks:,} looks, figures without order, s", seconds)
     method, state = crowded(*models[-2:])
     job = JobRequest(2000, 2000, 600.0, 8.0, 3600.0, float("nan"))
@@ -117,7 +117,7 @@ def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -
         state.apply(Submit(0.0, job))
         if row < 1000:
             state.apply(Start(0.0, job, 0.0))
-        method.numbers[row] = (row, (0, 0, 0), (0.0, SAID_NOTHING), np.linspace(0.01, 1.0, BINS))
+        method.numbers[row] = (row, (0, 0, 0), (0.0, NO_SIMULATION), np.linspace(0.01, 1.0, BINS))
     state.now, method.model = 600.0, model
     for _ in range(MODELS):
         method.renewal.fitted(of_rests)

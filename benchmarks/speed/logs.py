@@ -14,7 +14,7 @@ import numpy as np
 from tools.demo_log import Site, synthesize
 
 from batchcast.metrics.paired import paired_differences
-from batchcast.predict.protocol import named
+from batchcast.predict.protocol import spec_words
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
@@ -75,7 +75,7 @@ def sites(count: int = 60) -> None:
     for k, ((policy, plan), (wait, slowdown)) in enumerate(zip(rows, values.mean(axis=1))):
         first = f"{paired[0][k - 1].low:+,.0f} to {paired[0][k - 1].high:+,.0f}" if k else ""
         second = f"{paired[1][k - 1].low:+.1f} to {paired[1][k - 1].high:+.1f}" if k else ""
-        print(f"{policy:10} {named(plan):17} {wait:12,.0f} {first:>20} {slowdown:9.1f} {second:>16}")
+        print(f"{policy:10} {spec_words(plan):17} {wait:12,.0f} {first:>20} {slowdown:9.1f} {second:>16}")
 
 
 def as_sacct(trace: Trace) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.cli.completion import policies
-from batchcast.simulation.policies import NAMED, WORDS
+from batchcast.simulation.policies import POLICIES, WORDS
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
 
@@ -99,7 +99,7 @@ def _until(terminal: int, expected: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize(("typed", "accepted"), [("", NAMED), ("easy:", [f"easy:{word}=" for word in WORDS])])
+@pytest.mark.parametrize(("typed", "accepted"), [("", POLICIES), ("easy:", [f"easy:{word}=" for word in WORDS])])
 def test_every_policy_and_every_word_of_one_is_offered(typed: str, accepted: list[str]) -> None:
     offered = [item.value for item in policies(None, None, typed)]
     assert sorted(offered) == sorted(accepted)

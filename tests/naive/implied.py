@@ -25,7 +25,7 @@ def has_room(queue: Queue, j: int, when: float) -> bool:
     looked = [when, *(t for t in (*queue.start, *queue.end) if when < t <= when + PATIENCE_S)]
     return all(
         size[j] <= 0 or max(held_at(queue, everybody, size, t) for t in looked) + size[j] <= there
-        for size, there in queue.held
+        for size, there in queue.resources
     )
 
 
@@ -33,7 +33,7 @@ def has_room_beside_others(queue: Queue, codes: np.ndarray, j: int, when: float)
     """Return whether there is room for all running jobs, all other waiting jobs and the largest waiting job of the
     group at once."""
     more = [] if queue.nodes is None else [(queue.nodes, queue.nodes_there)]
-    for size, there in [*queue.held, *more]:
+    for size, there in [*queue.resources, *more]:
         for t in (when, when + PATIENCE_S):
             running = sum(size[k] for k in range(len(size)) if queue.start[k] <= t < queue.end[k])
             waiting = [k for k in range(len(size)) if queue.submit[k] <= t < queue.start[k]]

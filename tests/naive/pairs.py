@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.simulation.learned.caps import PATIENCE_S, Queue
-from batchcast.simulation.learned.order import HOUR_S, NEAR
+from batchcast.simulation.learned.order import HOUR_S, MOST_RATIO
 
 
 def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:
@@ -20,7 +20,7 @@ def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:
                 min(t - queue.submit[i], t - queue.submit[k]) >= PATIENCE_S and queue.start[k] > t + PATIENCE_S / 10
             )
             size, limit = queue.size[k] / queue.size[i], queue.limit[k] / queue.limit[i]
-            alike = 1 / NEAR <= size <= NEAR and not limit > NEAR and not limit < 1 / NEAR
+            alike = 1 / MOST_RATIO <= size <= MOST_RATIO and not limit > MOST_RATIO and not limit < 1 / MOST_RATIO
             room = running - queue.size[i] + queue.size[k] <= queue.capacity
             if waited and alike and room and users[i] >= 0 and users[k] >= 0 and users[i] != users[k]:
                 found.add((i, k))

@@ -295,7 +295,7 @@ def show_new_job(
 ) -> None:
     """Print the predictions for one new job (`runtime --new`, `wait --new`); `log` is an `options.Log`, and `predicted`
     has the rows' key and the column's heading."""
-    from ..predict.protocol import named
+    from ..predict.protocol import spec_words
     from ..report.blocks import Table, TableColumn
 
     if as_json:
@@ -309,4 +309,4 @@ def show_new_job(
     ]  # fmt: skip
     limit = "" if job.request != job.request else f" for at most {span(job.request)}"
     title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
-    show_tables([Table(title, columns, [{**row, "predictor": named(row["predictor"])} for row in rows])], True)
+    show_tables([Table(title, columns, [{**row, "predictor": spec_words(row["predictor"])} for row in rows])], True)

@@ -106,7 +106,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
-    from ..predict.protocol import named
+    from ..predict.protocol import spec_words
     from ..simulation.periods import simulate_periods
     from ..simulation.workload import left_out_words
     from ..trace.parquet import answers_folder, summed_notes
@@ -120,7 +120,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
             for spec in plan.planners(policy):
                 totals, corrections = None, 0
                 left_out, notes = Counter(), []
-                with progress(f"Simulating {name}, planned with {named(spec)}", len(folder)) as tick:
+                with progress(f"Simulating {name}, planned with {spec_words(spec)}", len(folder)) as tick:
                     done = 0
                     for part in simulate_periods(periods, policy, spec, procs=periods.opening.rule, **options):
                         totals = totals or ScheduleTotals(part.total)

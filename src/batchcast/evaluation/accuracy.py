@@ -232,7 +232,7 @@ def fresh_predictor(
     """Return a predictor for this log from a name, a class, a factory or an object. Only oracles, such as `actual`,
     receive the log's run times."""
     method: Predictor = method_of(
-        kind, given, known_at_submit=trace.info.known_at_submit, who=who, trace=trace, max_procs=total,
+        kind, given, known_at_submit=trace.info.known_at_submit, predictor_name=who, trace=trace, max_procs=total,
         rng=np.random.default_rng(seed), seed=seed, answers=trace.run_time.tolist(),
     )  # fmt: skip
     return method

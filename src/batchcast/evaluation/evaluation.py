@@ -19,7 +19,7 @@ from ..events.machine_size import machine_of_log
 from ..events.recorded import PROTOCOLS, irregular
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
-from ..predict.protocol import named
+from ..predict.protocol import spec_words
 from ..predict.registry import fresh, named_methods
 from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
@@ -148,13 +148,13 @@ class Evaluation(Result):
         return found | ({"schedules": by_column(self.schedule_rows())} if self.outcomes else {})
 
     def _pictures(self) -> Mapping[str, Picture]:
-        named = {o.name: o.schedule for o in self.outcomes}
-        schedules: dict[str, Picture] = {
+        schedules = {o.name: o.schedule for o in self.outcomes}
+        pictures: dict[str, Picture] = {
             "differences": partial(plots.differences, self.schedule_rows()),
-            "waits": partial(plots.waits, named, self.trace),
-            "frontier": partial(plots.frontier, named),
+            "waits": partial(plots.waits, schedules, self.trace),
+            "frontier": partial(plots.frontier, schedules),
         }
-        return (schedules if named else {}) | error_pictures(self.scores)
+        return (pictures if schedules else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
         """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
@@ -485,7 +485,7 @@ def simulate_all(
         return model.run(trace, policies[name], planners[spec], clock=perf_counter, tick=tick)
 
     tasks = [
-        Task(f"Simulating {name}, planned with {named(spec)}", len(trace), partial(run, name, spec))
+        Task(f"Simulating {name}, planned with {spec_words(spec)}", len(trace), partial(run, name, spec))
         for name, spec in pairs
     ]
     made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)

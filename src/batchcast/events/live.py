@@ -185,7 +185,7 @@ class LiveClock(Driver):
     (60.0, 4.0)
     """
 
-    beside: Callable[[Callable[[], Any]], Future[Any]] | None = None
+    fit_in_background: Callable[[Callable[[], Any]], Future[Any]] | None = None
     """The `submit` method of an executor that fits models in the background. If None, a model is fitted when it is
     needed.
     """
@@ -194,10 +194,10 @@ class LiveClock(Driver):
         super().__init__(predictors, SystemState(total))
 
     def before_asking(self) -> None:
-        """Begin each due model fit in the background executor `beside`, if there is one."""
-        for cadence in self.cadences.values() if self.beside is not None else ():
+        """Begin each due model fit in the background executor `fit_in_background`, if there is one."""
+        for cadence in self.cadences.values() if self.fit_in_background is not None else ():
             if (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
-                fitting.begin(self.beside)
+                fitting.begin(self.fit_in_background)
 
     def again(self, job: JobRequest) -> dict[Any, Any]:
         """Predict a job as if it were submitted now. The predictors do not learn from this prediction.

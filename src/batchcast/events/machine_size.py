@@ -32,7 +32,7 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     >>> peak_procs(log)
     6.0
     """
-    _, held = _held(trace, trace.procs(rule))
+    _, held = in_use(trace, trace.procs(rule))
     return float(held.max()) if len(held) else float("nan")
 
 
@@ -43,21 +43,27 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
     >>> over_size(log, 4.0), over_size(log, 6.0)
     (0.25, 0.0)
     """
-    time, held = _held(trace, trace.procs(rule))
+    time, held = in_use(trace, trace.procs(rule))
     length = np.diff(time)
     whole = float((held[:-1] * length).sum()) if len(time) else 0.0
     return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
 
 
-def _held(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def in_use(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the instants at which jobs start or end, and the amount in use from each instant on; each job uses its
     amount in `size` (n,).
     """
     submit, wait, run = outcome(trace)
     ran = (run > 0) & (size > 0)
     start = (submit + wait)[ran]
-    time = np.concatenate([start, start + run[ran]])
-    change = np.concatenate([size[ran], -size[ran]])
+    return steps(start, start + run[ran], size[ran])
+
+
+def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the instants of starts and ends in order, and the use after each instant; at equal instants, ends come
+    before starts."""
+    time = np.concatenate([start, end])
+    change = np.concatenate([size, -size])
     order = np.lexsort((change, time))
     return time[order], np.cumsum(change[order])
 
@@ -95,7 +101,7 @@ STATED = "--procs-total"
 """Value of `LogInfo.max_procs_source` if the caller has given the machine's size."""
 WIDER = 0.01
 """Largest share of core-hours in jobs that use more processors per node than the estimated size of a node."""
-WHOLE = 0.9
+WHOLE_SHARE = 0.9
 """Smallest share of core-hours in jobs that use a whole number of nodes, if the log has no nodes."""
 LARGEST_NODE = 256
 
@@ -110,7 +116,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     The processors per node follow from the log header (SWF's MaxProcs and MaxNodes) if it has them. Without this
     header, the processors per node are the largest number of processors per node that a job used, apart from the widest
     jobs (at most the share `WIDER` of the core-hours). If the log has no node counts, they are the largest number of
-    which jobs with the share `WHOLE` of the core-hours request a multiple.
+    which jobs with the share `WHOLE_SHARE` of the core-hours request a multiple.
 
     Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
     Raises InputError if no job has a known number of processors. O(n log n).
@@ -173,16 +179,13 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
     [(1, {'gpu': 4}), (1, {})]
     """
     gpus = np.nan_to_num(trace.number("req_gpus"))
-    names = trace.nominal("partition_id").decode()
-    alone = len(machine.partitions) == 1
     has: dict[str, int] = {}
     for part in machine.partitions:
-        mine = np.array([alone or (name is not None and str(name) == part.name) for name in names])
-        rows = np.flatnonzero(mine & (gpus > 0))
+        rows = rows_of(trace, machine, part)
+        rows = rows[gpus[rows] > 0]
         if len(rows):
-            held = _held(trace.take(rows), gpus[rows])[1].max(initial=0.0)
-            each = _most_each(trace.take(rows), gpus[rows]) or math.ceil(held / len(part.nodes))
-            each = max(each, math.ceil(held / len(part.nodes)))
+            held = in_use(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            each = max(_most_each(trace.take(rows), gpus[rows]), math.ceil(held / len(part.nodes)))
             for k, name in enumerate(part.nodes):
                 has[name] = max(has.get(name, 0), min(each, math.ceil(held) - k * each), 0)
     if not has:
@@ -194,6 +197,15 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
             mixed = count > 0 and len(some) < len(group.names)
             groups.append(replace(group, names=some, gres={"gpu": count} if count else {}, weight=2 if mixed else 1))
     return replace(machine, nodes=tuple(groups))
+
+
+def rows_of(trace: Trace, machine: Machine, part: Partition) -> np.ndarray:
+    """Return the rows of the jobs of a partition; a machine with one partition runs all jobs."""
+    if len(machine.partitions) == 1:
+        return np.arange(len(trace))
+    partition = trace.nominal("partition_id")
+    codes = [code for code, name in enumerate(partition.categories) if str(name) == part.name]
+    return np.flatnonzero(np.isin(partition.codes, codes))
 
 
 def _most_each(trace: Trace, amount: np.ndarray) -> int:
@@ -245,5 +257,5 @@ def _node_size(trace: Trace, rule: str) -> int:
         return each
     sized = procs >= 1
     procs, work = procs[sized], np.nan_to_num(procs * trace.run_time)[sized]
-    sizes = (cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= WHOLE * work.sum() > 0)
-    return next(sizes, 1)
+    least = WHOLE_SHARE * work.sum()
+    return next((cpus for cpus in range(LARGEST_NODE, 1, -1) if work[procs % cpus == 0].sum() >= least > 0), 1)

@@ -116,7 +116,7 @@ class SystemState:
         self.nodes: dict[int, str] = {}
         self.nodes_away: frozenset[str] = frozenset()
         self._last_entry = -1
-        self._known = jobs
+        self._log_jobs = jobs
         self._requests = requests
         self._source: np.ndarray = np.zeros(0, JOB)
         self._codes = blank_codes()
@@ -177,7 +177,7 @@ class SystemState:
         row, last = event.job.row, self._event
         if event is not last and (type(event) is not type(last) or (event.time, row) != (last.time, last.job.row)):
             return -1
-        return row if self._known is not None else self._last_entry
+        return row if self._log_jobs is not None else self._last_entry
 
     def taught(self, event: Event, cancelled: Cancelled = "count") -> float | None:
         """Return the wait that predictors can learn from the event that was applied last.
@@ -271,7 +271,7 @@ class SystemState:
         number.
         """
         row = event.job.row
-        if self._known is not None:
+        if self._log_jobs is not None:
             return row
         if isinstance(event, Submit):
             self._last_entry = self._submit(event.time, event.job)
@@ -310,7 +310,7 @@ class SystemState:
             Planned end in seconds on the clock.
         """
         self.version += 1
-        self._note(self.now, planned_end, self.place(row), PLAN)
+        self._note(self.now, planned_end, self.entry_of_row(row), PLAN)
 
     def _note(self, time: float, value: float, entry: int, rank: int) -> None:
         """Records an event in the array of pending events."""
@@ -365,11 +365,11 @@ class SystemState:
 
     def _job(self, entry: int) -> JobRequest:
         """Returns the request of the job with a given entry."""
-        job = self._known[entry] if self._known is not None else self._jobs[entry]
+        job = self._log_jobs[entry] if self._log_jobs is not None else self._jobs[entry]
         assert job is not None
         return job
 
-    def place(self, row: int) -> int:
+    def entry_of_row(self, row: int) -> int:
         """Return the entry of a queued or running job.
 
         Parameters
@@ -382,7 +382,7 @@ class SystemState:
         KeyError
             If the job is neither queued nor running.
         """
-        return row if self._known is not None else self._entry[row]
+        return row if self._log_jobs is not None else self._entry[row]
 
     def __getstate__(self) -> dict[str, object]:
         self.columns()
@@ -413,7 +413,7 @@ class _Jobs(Mapping[int, Any]):
         return iter(self._state.columns().jobs["row"][entries].tolist())
 
     def __getitem__(self, row: int) -> Any:
-        columns, entry = self._state.columns(), self._state.place(row)
+        columns, entry = self._state.columns(), self._state.entry_of_row(row)
         if not 0 <= entry < columns.record["entries"][0] or columns.jobs["status"][entry] != self._status:
             raise KeyError(row)
         request, job = self._state._job(entry), columns.jobs[entry]

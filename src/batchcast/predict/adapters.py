@@ -39,7 +39,7 @@ CALLS = {
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")
 
 
-def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
+def adapted(method: Any, kind: str = "runtime", predictor_name: str = "") -> Any:
     """Return `method` as a predictor of the given kind (`runtime` or `wait`), wrapped in an adapter if necessary.
 
     Raises UsageError if `method` is neither a predictor nor an estimator of river or scikit-learn. The error message
@@ -49,24 +49,24 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     Traceback (most recent call last):
     batchcast.errors.UsageError: int has no predict and no observe (accepted: a name, a class, an object or ...
     """
-    who = who or type(method).__name__
+    predictor_name = predictor_name or type(method).__name__
     if is_of_job(method):
-        return Checked(OfJob(method), who)
+        return Checked(OfJob(method), predictor_name)
     made_as = next((k for k, calls in CALLS.items() if _has(method, *(call.partition("(")[0] for call in calls))), None)
     if made_as is None:
         missing = [name for name in ("predict", "observe") if not _has(method, name)]
-        raise UsageError(f"{who} has no {' and no '.join(missing)} (accepted: {FORMS})")
+        raise UsageError(f"{predictor_name} has no {' and no '.join(missing)} (accepted: {FORMS})")
     if not made_as and type(method).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return method
     if made_as and kind != "runtime":
         raise UsageError(
-            f"{who}: {made_as} estimators predict only run times (accepted for waits: predict and observe)"
+            f"{predictor_name}: {made_as} estimators predict only run times (accepted for waits: predict and observe)"
         )
     for call in CALLS[made_as]:
-        check_takes(method, who, call)
+        check_takes(method, predictor_name, call)
     if made_as == "scikit-learn's":
         return SklearnRuntime(method).tried()
-    return Checked(RiverRuntime(method) if made_as else method, who)
+    return Checked(RiverRuntime(method) if made_as else method, predictor_name)
 
 
 def _has(method: Any, *names: str) -> bool:
@@ -99,8 +99,8 @@ class OfJob:
 class Numbers:
     """Wraps a predictor that returns plain numbers of seconds; all members except `predict` are passed through."""
 
-    def __init__(self, inner: Any, who: str = "") -> None:
-        self.inner, self.who = inner, who or type(inner).__name__
+    def __init__(self, inner: Any, predictor_name: str = "") -> None:
+        self.inner, self.predictor_name = inner, predictor_name or type(inner).__name__
 
     def predict(self, job: JobRequest, at: SystemState) -> Any:
         """Return the method's prediction; a plain number becomes the point of a Prediction."""
@@ -111,12 +111,13 @@ class Numbers:
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "who"):  # pickle looks up attributes before they are set
+        # pickle looks up attributes before they are set
+        if name.startswith("__") or name in ("inner", "predictor_name"):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.who}>"
+        return f"<{type(self).__name__} {self.predictor_name}>"
 
 
 def as_prediction(answer: Any) -> Any:
@@ -146,8 +147,8 @@ class Checked(Numbers):
         try:
             answer = self.inner.predict(job, at)
         except Exception as error:
-            raise raised_outside(error, f"job {job.job_id}: the predictor {self.who}", MORE) from error
-        return checked(answer, job.job_id, self.who)
+            raise raised_outside(error, f"job {job.job_id}: the predictor {self.predictor_name}", MORE) from error
+        return checked(answer, job.job_id, self.predictor_name)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Pass the event on to the method; if the method raises an exception, add the predictor's name to the
@@ -155,10 +156,11 @@ class Checked(Numbers):
         try:
             self.inner.observe(event, at)
         except Exception as error:
-            raise raised_outside(error, f"the predictor {self.who}, observing {type(event).__name__},", MORE) from error
+            what = f"the predictor {self.predictor_name}, observing {type(event).__name__},"
+            raise raised_outside(error, what, MORE) from error
 
 
-def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
+def checked(answer: Any, job_id: Any, predictor_name: str = "") -> Prediction:
     """Check a predictor's return value and convert it to a Prediction; a number becomes the point, in seconds.
 
     Raises BatchcastError if `answer` is neither a number nor a Prediction, if a value is infinite or negative, if there
@@ -171,28 +173,27 @@ def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
         answer = as_prediction(answer)
         if not isinstance(answer, Prediction):
             said = "nothing" if answer is None else f"a {type(answer).__name__}"
-            raise _refused(job_id, who, said, "seconds as a number, or a Prediction")
+            raise _refused(job_id, predictor_name, said, "seconds as a number, or a Prediction")
     point = answer.point
     if not 0.0 <= point < math.inf:
         said = "NaN" if point != point else f"{point:g} s"
-        raise _refused(job_id, who, said, "a finite time of 0 s or more")
+        raise _refused(job_id, predictor_name, said, "a finite time of 0 s or more")
     levels, quantiles = answer.levels, answer.quantiles
     if levels or quantiles:
         if len(levels) != len(quantiles):
             said = f"{len(quantiles)} quantiles for {len(levels)} levels"
-            raise _refused(job_id, who, said, "one quantile per level")
+            raise _refused(job_id, predictor_name, said, "one quantile per level")
         if not all(0.0 < level < 1.0 for level in levels) or list(levels) != sorted(set(levels)):
-            raise _refused(job_id, who, f"levels {tuple(levels)}", "ascending, above 0 and below 1")
+            raise _refused(job_id, predictor_name, f"levels {tuple(levels)}", "ascending, above 0 and below 1")
         if not all(0.0 <= q < math.inf for q in quantiles) or list(quantiles) != sorted(quantiles):
-            raise _refused(job_id, who, f"quantiles {tuple(quantiles)}", "finite times of 0 s or more, not descending")
+            said = f"quantiles {tuple(quantiles)}"
+            raise _refused(job_id, predictor_name, said, "finite times of 0 s or more, not descending")
     return answer
 
 
-def _refused(job_id: Any, who: str, said: str, forms: str) -> BatchcastError:
-    return BatchcastError(
-        f"job {job_id}: the predictor {f'{who} ' if who else ''}answered {said} (accepted: {forms})",
-        hint=MORE,
-    )
+def _refused(job_id: Any, predictor_name: str, said: str, forms: str) -> BatchcastError:
+    predictor = f"the predictor {predictor_name}" if predictor_name else "the predictor"
+    return BatchcastError(f"job {job_id}: {predictor} answered {said} (accepted: {forms})", hint=MORE)
 
 
 class RiverRuntime:

@@ -40,7 +40,7 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
         return replace(issued, point=point)
-    curve = _Curve.of(issued, waited)
+    curve = _curve_of(issued.point, issued.levels, issued.quantiles, waited > 0)
     left = curve.left(max(waited, 0.0))
     answers = tuple(max(curve.when((1 - level) * left, (1 - left) + level * left), waited) for level in levels)
     return replace(issued, point=answers[0], levels=tuple(levels), quantiles=answers)
@@ -69,7 +69,7 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """
     if not issued.levels:
         return math.nan
-    curve = _Curve.of(issued, waited)
+    curve = _curve_of(issued.point, issued.levels, issued.quantiles, waited > 0)
     return 1.0 - curve.left(max(waited, 0.0) + span) / curve.left(max(waited, 0.0))
 
 
@@ -110,11 +110,6 @@ class _Curve(NamedTuple):
     fs: Sequence[float]
     tail: _Tail | None
 
-    @staticmethod
-    def of(issued: Prediction, waited: float) -> _Curve:
-        """Return the distribution of a prediction; its point is the median unless it contradicts the quantiles."""
-        return _curve(issued.point, issued.levels, issued.quantiles, waited > 0)
-
     def left(self, x: float) -> float:
         """Return the share of jobs that still wait at time x."""
         xs, fs, tail = self
@@ -138,7 +133,7 @@ class _Curve(NamedTuple):
 
 
 @lru_cache(1024)  # one answer asks for several quantiles and probabilities of the same prediction
-def _curve(point: float, levels: Sequence[float], quantiles: Sequence[float], has_waited: bool) -> _Curve:
+def _curve_of(point: float, levels: Sequence[float], quantiles: Sequence[float], has_waited: bool) -> _Curve:
     """Return the distribution of a prediction by its parts; the point is the median unless the quantiles forbid it."""
     known = dict(zip(levels, quantiles))
     fits = all((q <= point) if level < 0.5 else (q >= point) for level, q in known.items())

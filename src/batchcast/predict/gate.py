@@ -36,7 +36,7 @@ def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(sorted({*DERIVED, *KNOWN_AT_SUBMISSION, *vouched} - {"job_id"}))
 
 
-def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = "a predictor") -> None:
+def check_names(names: Iterable[str], vouched: Collection[str] = (), predictor_name: str = "a predictor") -> None:
     """Raise UsageError unless each name is a column known at submission, or is in `vouched`, the columns that the user
     declares as known at submission.
 
@@ -52,18 +52,18 @@ def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = 
         later = SUMS.get(name) or (DECLARED[name].known if name in DECLARED else None)
         forms = f"(accepted: {', '.join(allowed)})"
         if later is not None and later != "submission":
-            raise UsageError(f"{who} cannot use {name!r}: it is known {MOMENT_WORDS[later]} {forms}")
+            raise UsageError(f"{predictor_name} cannot use {name!r}: it is known {MOMENT_WORDS[later]} {forms}")
         if name == "job_id":
-            raise UsageError(f"{who} cannot use 'job_id': every job has its own {forms}")
+            raise UsageError(f"{predictor_name} cannot use 'job_id': every job has its own {forms}")
         raise UsageError(
-            f"{who} cannot use {name!r}: no column known at submission has that name {forms}",
+            f"{predictor_name} cannot use {name!r}: no column known at submission has that name {forms}",
             hint=f"--known-at-submit {name}, if the log has such a column and it is known when a job is submitted",
         )
 
 
-def check_predictor(method: Any, vouched: Collection[str] = (), who: str = "") -> None:
+def check_predictor(method: Any, vouched: Collection[str] = (), predictor_name: str = "") -> None:
     """Apply `check_names` to the columns in a predictor's attribute `uses`, if the predictor has this attribute."""
-    check_names(getattr(method, "uses", ()), vouched, who or type(method).__name__)
+    check_names(getattr(method, "uses", ()), vouched, predictor_name or type(method).__name__)
 
 
 def field_value(job: JobRequest, name: str) -> Any:

@@ -25,14 +25,14 @@ _SPREAD = 0.5
 _STEPS = np.linspace(-2.5, 2.5, 11)
 
 
-def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk: float) -> float:
+def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, requested: float, risk: float) -> float:
     """Find the cheapest memory request (in expected memory-time) that at most a share `risk` of similar tasks exceeds.
 
     Parameters
     ----------
     peaks, lengths
         Peak memory and run time of ended tasks of the same process, shape (n,), n >= 1, above 0, in any units.
-    asked
+    requested
         The task's own request, in the unit of `peaks`. The second attempt uses this request if it was enough for every
         ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
@@ -42,8 +42,8 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     Returns
     -------
     float
-        The request in the unit of `peaks`. If `asked` is known, the request is at most the larger of `asked` and the
-        largest peak.
+        The request in the unit of `peaks`. If `requested` is known, the request is at most the larger of `requested`
+        and the largest peak.
 
     Notes
     -----
@@ -65,10 +65,10 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     weights /= weights.sum()
     around = np.exp(logs[:, None] + 0.5 * spread * count**-0.2 * _STEPS).ravel()
     most = float(peaks.max())
-    around = np.minimum(around, asked if asked > most else most) if asked == asked else around
+    around = np.minimum(around, requested if requested > most else most) if requested == requested else around
     order = np.argsort(around, kind="stable")
     around = around[order]
-    again = asked if asked >= most else 2.0 * most
+    again = requested if requested >= most else 2.0 * most
     of_length = np.cumsum(np.outer(lengths / lengths.sum(), weights).ravel()[order])
     of_tasks = np.cumsum(np.tile(weights, count)[order]) / count
     cost = np.where(of_tasks >= 1.0 - risk - 1e-12, around + (1.0 - of_length) * again, math.inf)
@@ -118,7 +118,7 @@ class Namesakes:
 
     Parameters
     ----------
-    of
+    resource
         `memory`: requests and needs are amounts of memory in any one unit, and an attempt costs memory times run time.
         For memory, `LEAST_NAMED` ended jobs of the kind are enough for a suggestion.
 
@@ -150,8 +150,8 @@ class Namesakes:
     13
     """
 
-    def __init__(self, of: Literal["memory", "time"], written: bool = False) -> None:
-        self.of = of
+    def __init__(self, resource: Literal["memory", "time"], written: bool = False) -> None:
+        self.resource = resource
         self.shares: dict[int | str | None, dict[int | str, float]] | None = {} if written else None
         self.ended: dict[tuple[object, ...], deque[tuple[float, float]]] = {}
         self.running: dict[tuple[object, ...], dict[int, float]] = {}
@@ -185,9 +185,9 @@ class Namesakes:
         if not of_kind:
             self.running.pop(_kind(job), None)
 
-    def learn(self, job: JobRequest, amount: float, length: float = 1.0, asked: float = math.nan) -> None:
-        """Learn from an ended job that needed the time or memory `amount` and requested `asked`; `length` is the run
-        time in seconds.
+    def learn(self, job: JobRequest, amount: float, length: float = 1.0, requested: float = math.nan) -> None:
+        """Learn from an ended job that needed the time or memory `amount` and requested `requested`; `length` is the
+        run time in seconds.
 
         If the job exceeded its request, `amount` is twice the request.
         """
@@ -203,43 +203,43 @@ class Namesakes:
         of_kind.append((amount, max(length, 1.0)))
         if len(self.ended) > MOST_KINDS:
             del self.ended[next(iter(self.ended))]
-        if self.shares is not None and asked > 0:
+        if self.shares is not None and requested > 0:
             of_user = self.shares.setdefault(job.user_id, {})
-            of_user[job.job_name] = max(of_user.pop(job.job_name, 0.0), amount / asked)
+            of_user[job.job_name] = max(of_user.pop(job.job_name, 0.0), amount / requested)
             if len(of_user) > HISTORY:
                 del of_user[next(iter(of_user))]
 
-    def _of_others(self, job: JobRequest, asked: float, risk: float) -> float:
+    def _of_others(self, job: JobRequest, requested: float, risk: float) -> float:
         """Return a request for a job of a new kind from the user's other kinds, at least the largest need so far; NaN
         if too few kinds are known.
         """
-        if self.shares is None or job.job_name is None or not asked > 0:
+        if self.shares is None or job.job_name is None or not requested > 0:
             return math.nan
         of_user = self.shares.get(job.user_id, {})
         share = share_for_new([one for name, one in of_user.items() if name != job.job_name], risk)
         held = max((amount for amount, _ in self.ended.get(_kind(job), ())), default=0.0)
-        return max(share * asked, held) if share == share else math.nan
+        return max(share * requested, held) if share == share else math.nan
 
-    def request(self, job: JobRequest, asked: float, risk: float, now: float = math.nan) -> float:
+    def request(self, job: JobRequest, requested: float, risk: float, now: float = math.nan) -> float:
         """Return the suggested request at time `now` (`cheapest_at_risk`); NaN if the job's kind has too few ended jobs
         or too widely spread needs.
 
-        `asked` is the job's own request, which is assumed for a second attempt; NaN if unknown.
+        `requested` is the job's own request, which is assumed for a second attempt; NaN if unknown.
         """
         of_kind = self.ended.get(_kind(job), ())
-        least = LEAST_NAMED if self.of == "memory" else math.ceil(1.0 / risk - 1.0 - 1e-9)
+        least = LEAST_NAMED if self.resource == "memory" else math.ceil(1.0 / risk - 1.0 - 1e-9)
         if len(of_kind) < max(least, LEAST_NAMED):
-            return self._of_others(job, asked, risk)
+            return self._of_others(job, requested, risk)
         amounts, lengths = np.array(of_kind).T
-        if self.of == "memory":
-            return cheapest_at_risk(amounts, lengths, asked, risk)
+        if self.resource == "memory":
+            return cheapest_at_risk(amounts, lengths, requested, risk)
         if np.log(amounts).std() > ALIKE:
             return math.nan
         passed = now - np.array(list(self.running.get(_kind(job), {}).values()))
-        amounts = np.append(amounts, np.fmin(TWICE * passed[passed > np.median(amounts)], asked))
+        amounts = np.append(amounts, np.fmin(TWICE * passed[passed > np.median(amounts)], requested))
         keeps = np.sort(amounts)[math.ceil((len(amounts) + 1) * (1.0 - risk) - 1e-9) - 1]
-        need = max(cheapest_at_risk(amounts, np.ones(len(amounts)), asked, risk), float(keeps))
-        return min(MARGIN * need, max(need, asked)) if asked == asked else MARGIN * need
+        need = max(cheapest_at_risk(amounts, np.ones(len(amounts)), requested, risk), float(keeps))
+        return min(MARGIN * need, max(need, requested)) if requested == requested else MARGIN * need
 
 
 def needed_time(run_time: np.ndarray | float, limit: np.ndarray | float) -> np.ndarray:
@@ -256,7 +256,7 @@ def requests_over_log(
     trace: Trace,
     namesakes: Namesakes,
     needed: np.ndarray,
-    asked: np.ndarray,
+    requested: np.ndarray,
     risks: Sequence[float],
     ask: np.ndarray,
     procs: str = "req",
@@ -265,24 +265,25 @@ def requests_over_log(
     """Return the requests that `namesakes` suggests at the submission of each job that the mask `ask` marks, shape
     (risks, n).
 
-    `needed` (n,) is the need that `namesakes` learns at each job's end (NaN to skip a job), `asked` (n,) the job's own
-    request. NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are
-    a predictor's bounds at the first risk: if `bounds` is given, a job of a new kind keeps its own request if bounds of
-    new kinds are exceeded too often (`Namesakes.is_unknown`). The function takes about 60 microseconds per named job.
+    `needed` (n,) is the need that `namesakes` learns at each job's end (NaN to skip a job), `requested` (n,) the job's
+    own request. NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,)
+    are a predictor's bounds at the first risk: if `bounds` is given, a job of a new kind keeps its own request if
+    bounds of new kinds are exceeded too often (`Namesakes.is_unknown`). The function takes about 60 microseconds per
+    named job.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):
         return found
     plan, jobs, run = timeline(trace), list(trace.requests(procs)), outcome(trace)[2]
     for time, kind, row in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
-        if kind == START and namesakes.of == "time":
+        if kind == START and namesakes.resource == "time":
             namesakes.begin(jobs[row], time)
         elif kind == END:
-            namesakes.learn(jobs[row], float(needed[row]), float(run[row]), float(asked[row]))
+            namesakes.learn(jobs[row], float(needed[row]), float(run[row]), float(requested[row]))
         elif kind == SUBMIT and ask[row]:
-            found[:, row] = [namesakes.request(jobs[row], float(asked[row]), risk, time) for risk in risks]
+            found[:, row] = [namesakes.request(jobs[row], float(requested[row]), risk, time) for risk in risks]
             if bounds is not None and namesakes.is_unknown(jobs[row], risks[0]):
-                found[:, row] = asked[row]
+                found[:, row] = requested[row]
             if bounds is not None:
                 namesakes.expect(jobs[row], float(bounds[row]))
     return found

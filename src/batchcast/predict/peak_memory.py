@@ -40,9 +40,9 @@ class PeakMemory:
     ----------
     of
         Any run-time predictor. The predictor receives each job with the memory request and the time limit swapped.
-    asked
+    request_of
         Function of a job request that returns the requested memory in KiB per node or processor; NaN if unknown.
-    used
+    peak_of
         Function of a job's End event that returns the peak memory in KiB; NaN if the peak was not measured.
     most
         Memory of a node in MiB; predictions do not exceed it.
@@ -73,18 +73,18 @@ class PeakMemory:
     def __init__(
         self,
         of: Any,
-        asked: Callable[[JobRequest], float],
-        used: Callable[[End], float],
+        request_of: Callable[[JobRequest], float],
+        peak_of: Callable[[End], float],
         most: float = math.inf,
     ) -> None:
-        self.inner, self.asked, self.used, self.most = of, asked, used, most
+        self.inner, self.request_of, self.peak_of, self.most = of, request_of, peak_of, most
         self.uses = tuple(_SWAPPED.get(name, name) for name in getattr(of, "uses", ()))
         self.largest = math.nan
         pass_on(of, self, *REFITTED, "falls_back_to", "is_oracle", "is_fresh", "trained")
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the predicted peak in MiB, or the memory request if no job has ended."""
-        answer: Prediction = self.inner.predict(self._seen(job), at)
+        answer: Prediction = self.inner.predict(self._as_time(job), at)
         if answer.grounds == Grounds.LIMIT:
             return self._request(job, answer)
         points, most = (answer.point, *answer.quantiles), self._most(job)
@@ -96,12 +96,12 @@ class PeakMemory:
     def _most(self, job: JobRequest) -> float:
         """Return the upper limit of predictions: a node's memory, or the larger of the request and twice the largest
         peak so far, whichever is less."""
-        asked, seen = self.asked(job) / MIB, TWICE * self.largest
+        asked, seen = self.request_of(job) / MIB, TWICE * self.largest
         return min(self.most, max((a for a in (asked, seen) if a == a), default=math.inf))
 
     def distribution(self, job: JobRequest, at: SystemState) -> Any:
         """Return the predictor's full distribution of the peak in MiB, if the predictor has one."""
-        return self.inner.distribution(self._seen(job), at)
+        return self.inner.distribution(self._as_time(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Pass the event on to the run-time predictor, with memory in place of time; Start events are ignored, because
@@ -109,14 +109,14 @@ class PeakMemory:
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):
-            self.inner.observe(event._replace(job=self._seen(event.job)), at)
+            self.inner.observe(event._replace(job=self._as_time(event.job)), at)
         elif not isinstance(event, Start):
             self.inner.observe(event, at)
 
     def _end(self, event: End, at: SystemState) -> None:
-        job, amount = self._seen(event.job), self.used(event) / MIB
+        job, amount = self._as_time(event.job), self.peak_of(event) / MIB
         if event.status == OUT_OF_MEMORY:
-            got = self.asked(event.job) / MIB
+            got = self.request_of(event.job) / MIB
             amount = self._needed(job, max((a for a in (got, amount) if a == a), default=math.nan), at)
         if not amount > 0:
             self.inner.observe(Withdraw(event.time, job, event.wait_time), at)
@@ -134,7 +134,7 @@ class PeakMemory:
         return min(TWICE * got if thinks_nothing else revised, self.most)
 
     def _request(self, job: JobRequest, answer: Prediction) -> Prediction:
-        amount = self.asked(job) / MIB
+        amount = self.request_of(job) / MIB
         grounds = Grounds.LIMIT if amount > 0 else Grounds.NO_HISTORY
         if not amount > 0:
             amount = self.largest if self.largest > 0 else 1.0
@@ -142,9 +142,9 @@ class PeakMemory:
         words = "memory asked for" if grounds == Grounds.LIMIT else "largest peak so far"
         return Prediction(amount, answer.levels, (amount,) * len(answer.levels), words, grounds)
 
-    def _seen(self, job: JobRequest) -> JobRequest:
+    def _as_time(self, job: JobRequest) -> JobRequest:
         """Return the job request with memory in place of the time limit, for the run-time predictor."""
-        return job._replace(req_time=self.asked(job) / MIB * SPARE, req_mem_kib=job.req_time)
+        return job._replace(req_time=self.request_of(job) / MIB * SPARE, req_mem_kib=job.req_time)
 
 
 LATE_S = 3600.0

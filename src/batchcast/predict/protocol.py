@@ -186,16 +186,16 @@ def method_name(spec: str) -> str:
     return FOR_PEOPLE.get(name, name)
 
 
-def named(spec: str) -> str:
+def spec_words(spec: str) -> str:
     """Return the name of a predictor that reports show, with its settings; for tables of several settings.
 
-    >>> named("actual"), named("kernel:k=5")
+    >>> spec_words("actual"), spec_words("kernel:k=5")
     ('perfect knowledge', 'kernel:k=5')
     """
     return FOR_PEOPLE.get(name_and_settings(spec)[0], spec)
 
 
-def is_of_job(given: object) -> bool:
+def is_of_job(function: object) -> bool:
     """Return whether the object is a function whose first parameter is called `job`; such a function is used as a
     predictor.
 
@@ -205,6 +205,6 @@ def is_of_job(given: object) -> bool:
     from inspect import isroutine, signature
 
     try:
-        return isroutine(given) and next(iter(signature(given).parameters), "") == "job"
+        return isroutine(function) and next(iter(signature(function).parameters), "") == "job"
     except ValueError:  # functions written in C may have no signature
         return False

@@ -134,7 +134,7 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
     name, text = parse_spec(spec)
     factory = load(kind, name)
     if is_of_job(factory) and not text:
-        return method_of(kind, factory, known_at_submit=known_at_submit, who=spec)
+        return method_of(kind, factory, known_at_submit=known_at_submit, predictor_name=spec)
     signature = inspect.signature(factory)
     maker = factory.func if isinstance(factory, partial) else factory
     hints = typing.get_type_hints(maker.__init__ if inspect.isclass(maker) else maker)
@@ -145,7 +145,7 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
             raise UsageError(f"{name} has no parameter {key!r} (accepted: {', '.join(public) or 'none'})")
         arguments[key] = _convert(name, key, value, hints.get(key, str))
     try:
-        method = made(factory, arguments, **given)
+        method = construct(factory, arguments, **given)
     except ValueError as error:
         raise UsageError(f"{spec}: {error}") from error
     if kind in TARGETS and not type(method).__module__.startswith(OURS):
@@ -165,15 +165,17 @@ def input_columns() -> frozenset[str]:
     return frozenset(column for name in available("inputs") for column in load("inputs", name).columns)
 
 
-def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
+def construct(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
     """Call a class or function with the settings `chosen` and with each of `objects` whose name equals one of its
     parameters.
 
     If a function has one parameter of another name, it receives the log (`trace`); a second parameter of another name
     receives the number of processors (`max_procs`). Raises UsageError if further parameters have no default.
 
-    >>> made(lambda log: log, trace="the log"), made(lambda max_procs, seed=3: (max_procs, seed), max_procs=8.0)
-    ('the log', (8.0, 3))
+    >>> construct(lambda log: log, trace="the log")
+    'the log'
+    >>> construct(lambda max_procs, seed=3: (max_procs, seed), max_procs=8.0)
+    (8.0, 3)
     """
     try:
         parameters = inspect.signature(maker).parameters
@@ -242,12 +244,12 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
     return value
 
 
-def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
+def named_methods(methods: Any, kind: str = "runtime") -> dict[str, Any]:
     """Return the requested methods as a mapping from the names that results show, in the given order.
 
     Parameters
     ----------
-    given
+    methods
         A name with settings, or a comma-separated list of names; a class, object or factory, which is named after its
         class or function; a sequence of names and objects; or a mapping from names to them, where the value None stands
         for the registered method with the key's name.
@@ -266,10 +268,10 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
     >>> list(named_methods(["last_2", type("Half", (), {})]))
     ['last_2', 'Half']
     """
-    if isinstance(given, Mapping):
-        found = {str(name): str(name) if method is None else method for name, method in given.items()}
+    if isinstance(methods, Mapping):
+        found = {str(name): str(name) if method is None else method for name, method in methods.items()}
     else:
-        several = given if isinstance(given, (Sequence, Set)) and not isinstance(given, str) else [given]
+        several = methods if isinstance(methods, (Sequence, Set)) and not isinstance(methods, str) else [methods]
         found = {}
         for method in several:
             for one in split_specs(method, kind) if isinstance(method, str) else [method]:
@@ -287,27 +289,27 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
     return found
 
 
-def is_made(given: Any) -> bool:
-    """Return whether `given` is a predictor object or a function of a job, not a name, class or factory."""
+def is_made(method: Any) -> bool:
+    """Return whether `method` is a predictor object or a function of a job, not a name, class or factory."""
     shapes = ("predict", "predict_one")
-    made_so = not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
-    return made_so or is_of_job(given)
+    made_so = not isinstance(method, (str, type)) and any(callable(getattr(method, name, None)) for name in shapes)
+    return made_so or is_of_job(method)
 
 
-def makes(given: Any) -> bool:
-    """Return whether `given` is a class or function that creates a predictor."""
-    return callable(given) and not is_made(given)
+def makes(method: Any) -> bool:
+    """Return whether `method` is a class or function that creates a predictor."""
+    return callable(method) and not is_made(method)
 
 
-def fresh(given: Any) -> Any:
+def fresh(method: Any) -> Any:
     """Return a copy of a predictor object, so that each use starts from the same state; names and factories are
     unchanged.
     """
-    return deepcopy(given) if is_made(given) else given
+    return deepcopy(method) if is_made(method) else method
 
 
 def method_of(
-    kind: str, given: Any, *, known_at_submit: Collection[str] | None = (), who: str = "", **objects: Any
+    kind: str, predictor: Any, *, known_at_submit: Collection[str] | None = (), predictor_name: str = "", **objects: Any
 ) -> Any:
     """Return a predictor from a name, a class, an object or a factory.
 
@@ -315,7 +317,7 @@ def method_of(
     ----------
     kind
         `runtime` or `wait`.
-    given
+    predictor
         The predictor, as the user specified it. A class or function is called with `trace` and each of `objects` if one
         of its parameters has that name; if a function has a single parameter with another name, this parameter receives
         the log. A predictor object is used as it is, without a copy. A function of `job` (and the state) is used as a
@@ -323,7 +325,7 @@ def method_of(
     known_at_submit
         Columns, in addition to batchcast's own, that the predictor may read; with None the caller must check the
         columns.
-    who
+    predictor_name
         The predictor's name in messages.
     objects
         Objects that constructors may take: the log as `trace`, `answers`, `rng`, `seed`, `max_procs`, `machine`.
@@ -340,25 +342,24 @@ def method_of(
     ['Last2', 'Last2', 'Last2', 'Last2']
     """
     objects.setdefault("trace", None)
-    if isinstance(given, str):
-        method = make(kind, given, known_at_submit=known_at_submit, **objects)
+    if isinstance(predictor, str):
+        method = make(kind, predictor, known_at_submit=known_at_submit, **objects)
     else:
         from .adapters import FORMS, adapted
 
-        who = who or name_of(given)
-        method = given
-        if not is_made(given):
-            if not callable(given):
-                raise UsageError(f"predictor: {given!r} (accepted: {FORMS})")
-            method = made(given, None, **objects)
+        predictor_name = predictor_name or name_of(predictor)
+        method = predictor
+        if not is_made(predictor):
+            if not callable(predictor):
+                raise UsageError(f"predictor: {predictor!r} (accepted: {FORMS})")
+            method = construct(predictor, None, **objects)
             if isinstance(method, str):
                 return method_of(kind, method, known_at_submit=known_at_submit, **objects)
-        method = adapted(method, kind, who)
+        method = adapted(method, kind, predictor_name)
         if known_at_submit is not None:
-            check_predictor(method, known_at_submit, who)
+            check_predictor(method, known_at_submit, predictor_name)
     target, wanted = getattr(method, "target", None), TARGETS.get(kind)
     if target != wanted and target in TARGETS.values():
-        raise UsageError(
-            f"{who or name_of(given)} forecasts {target} (accepted here: a method whose target is {wanted})"
-        )
+        forecasts = f"{predictor_name or name_of(predictor)} forecasts {target}"
+        raise UsageError(f"{forecasts} (accepted here: a method whose target is {wanted})")
     return method

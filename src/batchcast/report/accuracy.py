@@ -15,7 +15,7 @@ import numpy as np
 from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
-from ..predict.protocol import named as named
+from ..predict.protocol import spec_words as spec_words
 from ..report import figures
 from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
 from .difference import groups_in, interval_words
@@ -55,13 +55,14 @@ def accuracy_table(
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
             error, within = measures_of(per)[0], WITHIN.format(groups_in(rows))
-            column = TableColumn(f"{error.name}_words", f"{error.title} against {named(against)}", "difference", within)
+            title = f"{error.title} against {spec_words(against)}"
+            column = TableColumn(f"{error.name}_words", title, "difference", within)
             columns.append(column)
             rows = [{**row, column.key: interval_words(Difference.of(row, error.name), error.unit)} for row in rows]
     note = " ".join(filter(None, (note, lacking, *notes)))
     what = f"Predictions of peak memory per {per}" if per else "Run-time predictions"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
-    return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
+    return Table(heading, columns, [{**row, "predictor": spec_words(row["predictor"])} for row in rows], note)
 
 
 def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
@@ -90,7 +91,7 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 def _marked(rows: TableRows) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
     columns."""
-    marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
+    marked = [{**row, "predictor": f"{spec_words(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
     by_fields = _together((row["lacking"].replace(" ", ", "), row) for row in rows if row.get("lacking"))
     return marked, " ".join(f"* {who}: the log has no {fields}." for fields, who in by_fields.items())
 
@@ -99,7 +100,7 @@ def _together(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
     """Return the names of the rows' predictors that share a text, as one list of names per text."""
     names: dict[str, list[str]] = {}
     for text, row in pairs:
-        names.setdefault(text, []).append(named(row["predictor"]))
+        names.setdefault(text, []).append(spec_words(row["predictor"]))
     return {text: ", ".join(who) for text, who in names.items()}
 
 
@@ -111,7 +112,9 @@ def stand_ins(rows: TableRows) -> str:
     """
     answered = [row for row in rows if row.get("answered_by")]
     shares = (f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %" for row in answered)
-    names = _together((f"{share} answered by {named(row['answered_by'])}", row) for share, row in zip(shares, answered))
+    names = _together(
+        (f"{share} answered by {spec_words(row['answered_by'])}", row) for share, row in zip(shares, answered)
+    )
     return " ".join(f"{who}: {words}." for words, who in names.items())
 
 
@@ -122,8 +125,8 @@ def untrained(rows: TableRows) -> str:
     'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
     """
     return " ".join(
-        f"{named(row['predictor'])}: never trained, because its first search needs {row['trains_from_jobs']:,} "
-        "submissions; it used its initial parameters."
+        f"{spec_words(row['predictor'])}: never trained, because its first search needs "
+        f"{row['trains_from_jobs']:,} submissions; it used its initial parameters."
         for row in rows
         if row.get("trains_from_jobs")
     )
@@ -135,7 +138,7 @@ def trainings(rows: TableRows) -> str:
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
     'Trained: knn_ga 36 times, irpa once.'
     """
-    counts = {named(row["predictor"]): row["trainings"] for row in rows if row.get("trainings")}
+    counts = {spec_words(row["predictor"]): row["trainings"] for row in rows if row.get("trainings")}
     words = [f"{who} {'once' if count == 1 else f'{count:,} times'}" for who, count in counts.items()]
     return f"Trained: {', '.join(words)}." if words else ""
 
@@ -189,7 +192,7 @@ def planned_table(forecasts: Mapping[str, ForecastRow]) -> list[Block]:
     if not name:
         return []
     rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned]
-    title = f"Fewer underestimates: errors of the quantiles of {named(name)} (--plan-level)"
+    title = f"Fewer underestimates: errors of the quantiles of {spec_words(name)} (--plan-level)"
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 
@@ -205,9 +208,11 @@ def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots:
     highest, beyond = 2.0 * max(p.mae_s for p in curve), []
     for row in rows:
         if row["mae_s"] > highest:
-            beyond.append(f"{named(row['predictor'])} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)")
+            beyond.append(
+                f"{spec_words(row['predictor'])} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)"
+            )
         elif row["mae_s"] == row["mae_s"]:
-            series[named(row["predictor"])] = ([row["underestimate_rate"]], [row["mae_s"]])
+            series[spec_words(row["predictor"])] = ([row["underestimate_rate"]], [row["mae_s"]])
     levels = ", ".join(f"{100 * p.level:g}" for p in curve)
     left_out = f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
     figure = figures.lines(

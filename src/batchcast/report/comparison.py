@@ -15,7 +15,7 @@ from ..metrics import accuracy, schedule
 from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..report import difference, figures
-from .accuracy import named
+from .accuracy import spec_words
 from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, columns_of, shown
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
 from .evaluation.gains import policy_words
@@ -137,7 +137,7 @@ def _columns(measures: Measures, level: float, intervals: int) -> list[TableColu
 def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
     words = {f"{m.name}_change": _change(row, m) for m in measures}
     words |= {f"{m.name}_interval": _interval_words(row, m) for m in measures}
-    return {**row, **words, "predictor": named(row["predictor"])}
+    return {**row, **words, "predictor": spec_words(row["predictor"])}
 
 
 def _change(row: Mapping[str, Any], measure: Measure) -> str:
@@ -208,8 +208,8 @@ def _changed(rows: Sequence[Row], measure: Measure) -> dict[str, Difference]:
 
 def _name(row: Row) -> str:
     if "policy" not in row:
-        return named(row["predictor"])
-    return f"{policy_words(row['policy'])} with {named(row['predictor'])}"
+        return spec_words(row["predictor"])
+    return f"{policy_words(row['policy'])} with {spec_words(row['predictor'])}"
 
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:

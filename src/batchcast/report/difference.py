@@ -20,7 +20,7 @@ from ..metrics.measure import Measure, OverReplicates
 from ..metrics.paired import LEAST_GROUPS, Difference
 from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
-from ..predict.protocol import named
+from ..predict.protocol import spec_words
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, columns_of, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
@@ -77,7 +77,7 @@ def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
 
 def named_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the name that readers see for its predictor, if it has one."""
-    return {**row, **({"predictor": named(str(row["predictor"]))} if "predictor" in row else {})}
+    return {**row, **({"predictor": spec_words(str(row["predictor"]))} if "predictor" in row else {})}
 
 
 def plan_named(against: str) -> str:
@@ -87,7 +87,7 @@ def plan_named(against: str) -> str:
     ("users' limits", 'easy, perfect knowledge')
     """
     policy, _, spec = against.rpartition(", ")
-    return f"{policy}, {named(spec)}" if policy else named(spec)
+    return f"{policy}, {spec_words(spec)}" if policy else spec_words(spec)
 
 
 def beside(table: Table, results: TableRows, measures: Measures) -> Table:

@@ -30,27 +30,27 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
     its class of similar jobs since the job's submission, equally weighted, and at most the requested time.
     """
     asides = asides_of(s)
-    like = asides[ended].like
-    if like < 0:
+    similar_class = asides[ended].similar_class
+    if similar_class < 0:
         return
-    results = results_of(s)[like]
+    results = results_of(s)[similar_class]
     jobs = jobs_of(s)
-    place = int(results[0]) % pool.RESULTS
+    position = int(results[0]) % pool.RESULTS
     results[0] += 1.0
-    results[1 + place] = s.now
-    results[1 + pool.RESULTS + place] = math.log(max(jobs[ended].run, 1.0))
+    results[1 + position] = s.now
+    results[1 + pool.RESULTS + position] = math.log(max(jobs[ended].run, 1.0))
     slots = slots_of(s)
-    for place in range(s.head, s.tail):
-        slot = slots[place]
-        if slot.procs != pool.GONE and asides[slot.job].like == like:
-            plan_slot_anew(s, rules, place, results)
+    for position in range(s.head, s.tail):
+        slot = slots[position]
+        if slot.procs != pool.GONE and asides[slot.job].similar_class == similar_class:
+            plan_slot_anew(s, rules, position, results)
 
 
 @inlined
-def plan_slot_anew(s: Record, rules: Record, place: int, results: np.ndarray) -> None:
+def plan_slot_anew(s: Record, rules: Record, position: int, results: np.ndarray) -> None:
     """Plan the job in a slot by its first planned run time and the run times of similar jobs since its submission, and
     update its keys and all minima that depend on the planned run time."""
-    slot = slots_of(s)[place]
+    slot = slots_of(s)[position]
     entry = jobs_of(s)[slot.job]
     total, count = math.log(max(entry.first, 1.0)), 1
     for k in range(min(int(results[0]), pool.RESULTS)):
@@ -66,9 +66,9 @@ def plan_slot_anew(s: Record, rules: Record, place: int, results: np.ndarray) ->
         slot.head_key = head_key(s, rules, entry)
     if rules.candidate_order != 0:
         slot.candidate_key = candidate_key(s, rules, entry)
-    remeasure(s, rules, place // pool.BLOCK)
+    remeasure(s, rules, position // pool.BLOCK)
     if s.indexed:
-        leave(s, rules, place, np.int64(slot.procs))
+        leave(s, rules, position, np.int64(slot.procs))
     s.dirty = 1
 
 
@@ -150,9 +150,9 @@ def correct_overdue(s: Record, rules: Record) -> bool:
     """Lengthen the planned run times that running jobs exceeded; return true if a predictor must revise the planned run
     time of `s.job`."""
     jobs, plan = jobs_of(s), plan_of(s)
-    place = 0
-    while place < s.running and plan[place].end <= s.now:
-        job = plan[place].job
+    position = 0
+    while position < s.running and plan[position].end <= s.now:
+        job = plan[position].job
         entry = jobs[job]
         if entry.start + entry.run > s.now:
             if not (s.answered and s.job == job):
@@ -168,16 +168,16 @@ def correct_overdue(s: Record, rules: Record) -> bool:
             s.answered = 0
             if not entry.start + entry.planned > s.now:  # else the clock would not advance
                 entry.planned = max(entry.request, entry.run)
-            put_off(s, place, entry.start + entry.planned)
+            put_off(s, position, entry.start + entry.planned)
             s.dirty = 1
             s.rebuild = rules.backfill == pool.CONSERVATIVE
         elif rules.event_order == pool.PYSS:
-            drop_plan(s, job, plan[place].end)
+            drop_plan(s, job, plan[position].end)
             entry.released = 1
             s.free += entry.procs
             s.dirty = 1
         else:
-            place += 1
+            position += 1
     return False
 
 
@@ -223,8 +223,8 @@ def further_round(s: Record) -> bool:
     """Return whether jobs with run time 0 have started at this instant; if so, their ends are processed next."""
     instant = instant_of(s)
     again: bool = s.instant_first < s.instant_end
-    for place in range(s.instant_first, s.instant_end):
-        s.ending = pool.push(endings_of(s), s.ending, s.now, np.int64(instant[place]), instant[place])
+    for position in range(s.instant_first, s.instant_end):
+        s.ending = pool.push(endings_of(s), s.ending, s.now, np.int64(instant[position]), instant[position])
     s.instant_first = 0
     s.instant_end = 0
     return again

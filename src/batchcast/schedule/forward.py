@@ -27,7 +27,7 @@ OPENING_RECORD = np.dtype(
 class Forward(
     namedtuple(
         "Forward",
-        "tally time running_end running_procs procs planned start order place slot_procs slot_planned block_procs"
+        "tally time running_end running_procs procs planned start order position slot_procs slot_planned block_procs"
         " block_planned wide_procs wide_planned near far openings",
     )
 ):
@@ -35,7 +35,7 @@ class Forward(
     arrival.
 
     `start` is infinity if a job waits, at most now if it runs, and -infinity if it left the queue or never fits.
-    `order` maps positions among the backfill candidates to jobs, and `place` maps jobs to positions. `slot_*` has
+    `order` maps positions among the backfill candidates to jobs, and `position` maps jobs to positions. `slot_*` has
     processors and planned run times by candidate position; `block_*` and `wide_*` have their minima over 16 and 256
     positions.
     """
@@ -65,19 +65,19 @@ BEGIN, OPENING, JOIN = range(3)
 
 
 @kernel
-def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
+def go_forward(f: Forward, command: int, now: float, procs: int, planned: float) -> float:
     """Execute a command; Python calls only this function, so that a pass is compiled once.
 
     BEGIN: simulate from `now`; return how many jobs start at `now`. OPENING: return the index of the first opening
     (start opportunity) for the job, or -1. JOIN: add the job to the end of the queue; return its start.
     """
-    if what == BEGIN:
+    if command == BEGIN:
         begin(f, now)
         due = 0
         for q in range(f.tally[JOBS]):
             due += f.start[q] == now
         return float(due)
-    if what == OPENING:
+    if command == OPENING:
         return float(first_opening(f, procs, planned))
     return join_queue(f, procs, planned)
 
@@ -119,8 +119,8 @@ def begin(f: Forward, now: float) -> None:
         elif f.start[q] + f.planned[q] > now:
             far = push(f.far, far, f.start[q] + f.planned[q], count[RUNNING] + q, f.procs[q])
             free -= f.procs[q]
-    for place in range(n):
-        fill_slot(f, place)
+    for position in range(n):
+        fill_slot(f, position)
     opened = count[OPENINGS]
     while opened > 0 and f.openings[opened - 1].time >= now:
         opened -= 1
@@ -132,28 +132,28 @@ def begin(f: Forward, now: float) -> None:
 
 
 @inlined
-def fill_slot(f: Forward, place: int) -> None:
+def fill_slot(f: Forward, position: int) -> None:
     """Enter a job at a candidate position and update the minima of its block; positions must be filled in order."""
-    q = f.order[place]
-    f.place[q] = place
+    q = f.order[position]
+    f.position[q] = position
     waits = f.start[q] == np.inf
     procs, planned = (f.procs[q], f.planned[q]) if waits else (GONE, np.inf)
-    f.slot_procs[place], f.slot_planned[place] = procs, planned
-    b, w = place // BLOCK, place // WIDE
-    if place % BLOCK == 0:
+    f.slot_procs[position], f.slot_planned[position] = procs, planned
+    b, w = position // BLOCK, position // WIDE
+    if position % BLOCK == 0:
         f.block_procs[b], f.block_planned[b] = GONE, np.inf
-    if place % WIDE == 0:
+    if position % WIDE == 0:
         f.wide_procs[w], f.wide_planned[w] = GONE, np.inf
     f.block_procs[b], f.block_planned[b] = min(f.block_procs[b], procs), min(f.block_planned[b], planned)
     f.wide_procs[w], f.wide_planned[w] = min(f.wide_procs[w], procs), min(f.wide_planned[w], planned)
 
 
 @inlined
-def empty_slot(f: Forward, place: int) -> None:
+def empty_slot(f: Forward, position: int) -> None:
     """Clear a candidate position, and recompute the block minima that depended on the candidate. O(16)."""
-    procs, planned = f.slot_procs[place], f.slot_planned[place]
-    f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
-    b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
+    procs, planned = f.slot_procs[position], f.slot_planned[position]
+    f.slot_procs[position], f.slot_planned[position] = GONE, np.inf
+    b, w, n = position // BLOCK, position // WIDE, f.tally[JOBS]
     if procs > f.block_procs[b] and planned > f.block_planned[b]:
         return
     end = min(b * BLOCK + BLOCK, n)
@@ -200,16 +200,16 @@ def one_pass(f: Forward) -> None:
     shadow = f.time[SHADOW]
     if count[POLICY] == EASY_SJBF:
         leave_open(f, -np.inf)
-    place = next_place(f, 0)
-    while place >= 0:
-        q = f.order[place]
+    position = next_place(f, 0)
+    while position >= 0:
+        q = f.order[position]
         if now + f.planned[q] > shadow:
             count[EXTRA] -= f.procs[q]
         run_job(f, q, shadow)
         if count[POLICY] == EASY_SJBF:  # a shorter job would start before this job, all others after it
             f.openings[count[OPENINGS] - 1].below = f.planned[q]
             leave_open(f, f.planned[q])
-        place = next_place(f, place + 1)
+        position = next_place(f, position + 1)
     if count[POLICY] in (EASY, GREEDY):
         leave_open(f, -np.inf)
 
@@ -221,7 +221,7 @@ def run_job(f: Forward, q: int, shadow: float) -> None:
     end = now + f.planned[q]
     f.start[q] = now
     count[FREE] -= f.procs[q]
-    empty_slot(f, f.place[q])
+    empty_slot(f, f.position[q])
     if end <= shadow and shadow < np.inf:
         count[NEAR] = push(f.near, count[NEAR], end, count[RUNNING] + q, f.procs[q])
     else:
@@ -246,17 +246,17 @@ def reserve_once(f: Forward, procs: int) -> None:
 @inlined
 def next_place(f: Forward, first: int) -> int:
     """Return the first candidate from position `first` on that fits and does not delay the head job, or -1."""
-    place, n = first, f.tally[JOBS]
-    while place < n:
-        b, w = place // BLOCK, place // WIDE
-        if place % WIDE == 0 and not may_pass(f, f.wide_procs[w], f.wide_planned[w]):
-            place += WIDE
-        elif place % BLOCK == 0 and not may_pass(f, f.block_procs[b], f.block_planned[b]):
-            place += BLOCK
-        elif may_pass(f, f.slot_procs[place], f.slot_planned[place]):
-            return place
+    position, n = first, f.tally[JOBS]
+    while position < n:
+        b, w = position // BLOCK, position // WIDE
+        if position % WIDE == 0 and not may_pass(f, f.wide_procs[w], f.wide_planned[w]):
+            position += WIDE
+        elif position % BLOCK == 0 and not may_pass(f, f.block_procs[b], f.block_planned[b]):
+            position += BLOCK
+        elif may_pass(f, f.slot_procs[position], f.slot_planned[position]):
+            return position
         else:
-            place += 1
+            position += 1
     return -1
 
 
@@ -331,11 +331,11 @@ def join_queue(f: Forward, procs: int, planned: float) -> float:
         join_here(f, procs, planned)
         return start
     f.procs[q], f.planned[q], f.start[q] = procs, planned, np.inf if opening >= 0 else -np.inf
-    place = q
-    while count[POLICY] == EASY_SJBF and place > 0 and f.planned[f.order[place - 1]] > planned:
-        f.order[place] = f.order[place - 1]
-        place -= 1
-    f.order[place] = q
+    position = q
+    while count[POLICY] == EASY_SJBF and position > 0 and f.planned[f.order[position - 1]] > planned:
+        f.order[position] = f.order[position - 1]
+        position -= 1
+    f.order[position] = q
     count[JOBS] = q + 1
     begin(f, since)
     return start
@@ -432,17 +432,17 @@ class ForwardPlan:
         self.due += start == self.now
         return start
 
-    def started(self, place: int, time: float) -> bool:
-        """Mark the queued job at position `place` as running if it starts now as planned; if False, the caller must
+    def started(self, position: int, time: float) -> bool:
+        """Mark the queued job at position `position` as running if it starts now as planned; if False, the caller must
         plan again."""
         f = self.arrays
-        if self.by_length or f.start[place] != time or time != self.now:
+        if self.by_length or f.start[position] != time or time != self.now:
             return False
         k = f.tally[RUNNING]
-        end = time + f.planned[place]
-        f.running_end[k], f.running_procs[k] = end, f.procs[place]
+        end = time + f.planned[position]
+        f.running_end[k], f.running_procs[k] = end, f.procs[position]
         f.tally[RUNNING] = k + 1
-        f.start[place] = -np.inf
+        f.start[position] = -np.inf
         self.first_end = min(self.first_end, float(end))
         self.due -= 1
         return True

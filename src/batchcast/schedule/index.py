@@ -37,8 +37,8 @@ def watch_length(s: Record, rules: Record) -> None:
 def build(s: Record, rules: Record) -> None:
     """Enter every slot into the index."""
     s.indexed = 1
-    for place in range(s.tail):
-        enter(s, rules, place)
+    for position in range(s.tail):
+        enter(s, rules, position)
 
 
 @inlined
@@ -56,14 +56,14 @@ def classes_within(s: Record, procs: int | np.int64) -> int:
 
 
 @inner
-def enter(s: Record, rules: Record, place: int) -> None:
+def enter(s: Record, rules: Record, position: int) -> None:
     """Lower the minima in the tree nodes above a queue slot. Entering the first slot below a tree node resets the node.
     O(levels), usually less."""
     index = nodes_of(s)
-    slot = slots_of(s)[place]
+    slot = slots_of(s)[position]
     live = slot.procs != GONE
     number = classes_within(s, slot.procs) - 1
-    row, size, node, within = 1, s.leaves, place // 16, place % 16
+    row, size, node, within = 1, s.leaves, position // 16, position % 16
     while True:
         entry = index[row + node]
         lowered = within == 0
@@ -89,13 +89,13 @@ def enter(s: Record, rules: Record, place: int) -> None:
 
 
 @inner
-def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
+def leave(s: Record, rules: Record, position: int, procs: np.int64) -> None:
     """Raise the minima in the tree nodes above a queue slot that became empty; `procs` was the width of its job. The
     call takes at most O(16 levels) time."""
     slots, index = slots_of(s), nodes_of(s)
     number = classes_within(s, procs) - 1
     length = key = head_key = np.inf
-    for other in range(place // 16 * 16, min(place // 16 * 16 + 16, s.tail)):
+    for other in range(position // 16 * 16, min(position // 16 * 16 + 16, s.tail)):
         slot = slots[other]
         if slot.procs == GONE:
             continue
@@ -103,7 +103,7 @@ def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
         if classes_within(s, slot.procs) - 1 == number:
             length = min(length, slot.planned)
             key = min(key, min(slot.candidate_key, LAST))
-    row, size, node, last = 1, s.leaves, place // 16, (s.tail - 1) // 16
+    row, size, node, last = 1, s.leaves, position // 16, (s.tail - 1) // 16
     while True:
         entry = index[row + node]
         same = entry[number] == length
@@ -164,11 +164,11 @@ def count_classes(s: Record) -> None:
 def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
     """Return the first slot from `start` on, other than the head, that may be backfilled now, or -1."""
     slots = slots_of(s)
-    place = start
+    position = start
     count_classes(s)
-    while place < s.tail:
-        if place % 16 == 0:
-            row, size, node = 1, s.leaves, place // 16
+    while position < s.tail:
+        if position % 16 == 0:
+            row, size, node = 1, s.leaves, position // 16
             s.looked_at += 1
             if least_key(s, rules, row, node) == np.inf:
                 span = 16
@@ -180,13 +180,13 @@ def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
                     if least_key(s, rules, row, node) < np.inf:
                         break
                     span *= 16
-                place += span
+                position += span
                 continue
-        slot = slots[place]
+        slot = slots[position]
         s.looked_at += 1
-        if place != head and may_pass(s, slot):
-            return place
-        place += 1
+        if position != head and may_pass(s, slot):
+            return position
+        position += 1
     return -1
 
 
@@ -221,11 +221,11 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
     slots, choices = slots_of(s), choices_of(s)
     count_classes(s)
     while count > 0:
-        code, place = choices[0].item, choices[0].tie
+        code, position = choices[0].item, choices[0].tie
         count = pop(choices, count)
         if code < 0:
-            if may_pass(s, slots[place]):
-                return count, place
+            if may_pass(s, slots[position]):
+                return count, position
             continue
         level, node = code // LEVEL, code % LEVEL
         s.looked_at += 16
@@ -249,16 +249,16 @@ def head_by_key(s: Record) -> int:
     slots, index = slots_of(s), nodes_of(s)
     level, node = top_level(s), 0
     least = index[first_row(s, level)][HEAD_KEY]
-    place: int = s.head
+    position: int = s.head
     if least == np.inf:
-        return place
+        return position
     while level > 0:
         level -= 1
         row = first_row(s, level)
         node *= 16
         while index[row + node][HEAD_KEY] != least:
             node += 1
-    place = node * 16
-    while slots[place].procs == GONE or slots[place].head_key != least:
-        place += 1
-    return place
+    position = node * 16
+    while slots[position].procs == GONE or slots[position].head_key != least:
+        position += 1
+    return position

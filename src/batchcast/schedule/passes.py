@@ -86,16 +86,16 @@ def easy_pass(s: Record, rules: Record) -> None:
 @inner
 def backfill_indexed(s: Record, rules: Record, head: int) -> None:
     """Backfill a long queue by its index: in order of arrival, or by key from one continued search."""
-    place = s.head
+    position = s.head
     count = pool.push(choices_of(s), 0, 0.0, 0, top_level(s) * LEVEL)  # a search by key begins at the topmost node
     while s.free > 0 and s.waiting > 1:
         if rules.candidate_order == 0:
-            place = next_by_arrival(s, rules, head, place)
+            position = next_by_arrival(s, rules, head, position)
         else:
-            count, place = next_by_key(s, rules, count, head)
-        if place < 0:
+            count, position = next_by_key(s, rules, count, head)
+        if position < 0:
             return
-        pass_head(s, rules, head, place, False)
+        pass_head(s, rules, head, position, False)
 
 
 @inner
@@ -110,26 +110,26 @@ def backfill(s: Record, rules: Record, head: int, by_request: bool) -> None:
     keyed, searches = rules.candidate_order != 0, 1
     count = collect(s, rules, head, by_request, s.head, True)
     while count > 0 and s.free > 0:
-        place = choices[0].tie
-        if slots[place].procs <= s.free:
-            pass_head(s, rules, head, place, by_request)
+        position = choices[0].tie
+        if slots[position].procs <= s.free:
+            pass_head(s, rules, head, position, by_request)
         if keyed and searches >= FEW:
             count = pool.pop(choices, count)
         else:
             searches += 1
-            count = collect(s, rules, head, by_request, s.head if keyed else place + 1, not keyed or searches < FEW)
+            count = collect(s, rules, head, by_request, s.head if keyed else position + 1, not keyed or searches < FEW)
 
 
 @inner
-def pass_head(s: Record, rules: Record, head: int, place: int, by_request: bool) -> None:
+def pass_head(s: Record, rules: Record, head: int, position: int, by_request: bool) -> None:
     """Start a candidate if it ends by the shadow time, or else fits into the extra processors or the risk budget."""
     slots = slots_of(s)
-    if s.now + length(s, slots[place], by_request) > s.shadow_time:
-        if slots[place].procs <= s.extra_procs:
-            s.extra_procs -= slots[place].procs
-        elif not (by_request and take_risk(s, rules, head, place)):
+    if s.now + length(s, slots[position], by_request) > s.shadow_time:
+        if slots[position].procs <= s.extra_procs:
+            s.extra_procs -= slots[position].procs
+        elif not (by_request and take_risk(s, rules, head, position)):
             return
-    start_job(s, rules, place, 1)
+    start_job(s, rules, position, 1)
 
 
 @inlined
@@ -159,9 +159,9 @@ def head_place(s: Record, rules: Record) -> int:
     s.looked_at += (s.tail - s.head) // BLOCK + BLOCK
     if best < 0:
         return first
-    for place in range(max(best * BLOCK, first), min(best * BLOCK + BLOCK, s.tail)):
-        if slots[place].head_key == least_key:
-            return place
+    for position in range(max(best * BLOCK, first), min(best * BLOCK + BLOCK, s.tail)):
+        if slots[position].head_key == least_key:
+            return position
     return first
 
 
@@ -170,12 +170,12 @@ def first_due(s: Record) -> int:
     """Return the slot of the earliest arrival that is due by `due_after`, or -1, and set `least_due`. O(queue)."""
     asides, slots = asides_of(s), slots_of(s)
     least, found = np.inf, -1
-    for place in range(s.head, s.tail):
-        if slots[place].procs != pool.GONE:
-            due = asides[slots[place].job].due
+    for position in range(s.head, s.tail):
+        if slots[position].procs != pool.GONE:
+            due = asides[slots[position].job].due
             least = min(least, due)
             if found < 0 and s.now > due:
-                found = place
+                found = position
     s.least_due = least
     s.looked_at += s.tail - s.head
     return found
@@ -190,8 +190,8 @@ def rekey(s: Record, rules: Record) -> None:
     first, end, on_request = s.head, s.tail, rules.head_on
     for number in range(first // BLOCK, (end - 1) // BLOCK + 1):
         least_key = np.inf
-        for place in range(max(number * BLOCK, first), min(number * BLOCK + BLOCK, end)):
-            slot = slots[place]
+        for position in range(max(number * BLOCK, first), min(number * BLOCK + BLOCK, end)):
+            slot = slots[position]
             if slot.procs != pool.GONE:
                 entry = jobs[slot.job]
                 key = aged_key(by, entry, entry.request if on_request else entry.planned)
@@ -236,10 +236,10 @@ def collect(s: Record, rules: Record, head: int, by_request: bool, start: int, o
         looked_at += 1
         if block.procs > free or (block.procs > extra_procs and not by_request and now + block.planned > shadow_time):
             continue
-        for place in range(max(number * BLOCK, start), min(number * BLOCK + BLOCK, s.tail)):
-            slot = slots[place]
+        for position in range(max(number * BLOCK, start), min(number * BLOCK + BLOCK, s.tail)):
+            slot = slots[position]
             looked_at += 1
-            if slot.procs > free or place == head:
+            if slot.procs > free or position == head:
                 continue
             fits = slot.procs <= extra_procs or now + length(s, slot, by_request) <= shadow_time
             if not (fits or risky):  # `pass_head` checks the risk budget
@@ -247,7 +247,7 @@ def collect(s: Record, rules: Record, head: int, by_request: bool, start: int, o
             if rules.candidate_varying:
                 slot.candidate_key = candidate_key(s, rules, jobs[slot.job])
             if not only_first or count == 0 or slot.candidate_key < choices[0].key:
-                count = pool.push(choices, 0 if only_first else count, slot.candidate_key, place, place)
+                count = pool.push(choices, 0 if only_first else count, slot.candidate_key, position, position)
             if rules.candidate_order == 0:
                 s.looked_at += looked_at
                 return count
@@ -271,11 +271,11 @@ def reserve(s: Record, procs: int) -> None:
 def reservation(plan: Record, running: int, free: int, procs: int, now: float) -> tuple[float, int]:
     """Return when `procs` processors are free if the running jobs end in the order of `plan`, and how many processors
     are then left over."""
-    place, until = 0, now
-    while place < running and (free < procs or plan[place].end == until):
-        until = plan[place].end
-        free += plan[place].procs
-        place += 1
+    position, until = 0, now
+    while position < running and (free < procs or plan[position].end == until):
+        until = plan[position].end
+        free += plan[position].procs
+        position += 1
     return until, free - procs
 
 
@@ -289,14 +289,14 @@ def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
     """
     jobs, asides, plan, choices = jobs_of(s), asides_of(s), plan_of(s), choices_of(s)
     count = 0
-    for place in range(s.running):
-        entry = jobs[plan[place].job]
+    for position in range(s.running):
+        entry = jobs[plan[position].job]
         end = entry.start + entry.request
         if rules.risk_budget > 0.0:
-            aside = asides[plan[place].job]
+            aside = asides[plan[position].job]
             if aside.passed == head and aside.until > s.now:
                 end = min(end, aside.until)
-        count = pool.push(choices, count, end, place, entry.procs)
+        count = pool.push(choices, count, end, position, entry.procs)
     free = s.free
     s.shadow_time = s.now
     while count > 0 and (free < procs or choices[0].key == s.shadow_time):
@@ -322,14 +322,14 @@ def chance_beyond(s: Record, job: int, seconds: float) -> float:
 
 
 @inlined
-def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
+def take_risk(s: Record, rules: Record, head: int, position: int) -> bool:
     """If the reserved job's risk budget allows it, charge the budget with the risk of a delay by the job in slot
-    `place`."""
+    `position`."""
     if not rules.risk_budget > 0.0:
         return False
     slots = slots_of(s)
-    reserved, passing = asides_of(s)[slots[head].job], asides_of(s)[slots[place].job]
-    chance = chance_beyond(s, slots[place].job, s.shadow_time - s.now)
+    reserved, passing = asides_of(s)[slots[head].job], asides_of(s)[slots[position].job]
+    chance = chance_beyond(s, slots[position].job, s.shadow_time - s.now)
     if not reserved.spent + chance <= rules.risk_budget:
         return False
     reserved.spent += chance
@@ -361,8 +361,8 @@ def next_shadow_end(s: Record) -> float:
     """Return when the next job of the shadow run ends, or infinity. O(running)."""
     running = shadow_running_of(s)
     least: float = np.inf
-    for place in range(s.shadow_count):
-        least = min(least, running[place].known_end)
+    for position in range(s.shadow_count):
+        least = min(least, running[position].known_end)
     return least
 
 
@@ -372,13 +372,13 @@ def end_shadows(s: Record, rules: Record, time: float) -> None:
     O(running)."""
     running = shadow_running_of(s)
     kept = 0
-    for place in range(s.shadow_count):
-        if rules.due_ends == pool.PLANNED and running[place].known_end <= time:
-            running[place].known_end = running[place].begun + shadow_length(s, rules, running[place].job)
-        if running[place].known_end <= time:
-            s.shadow_free += running[place].procs
+    for position in range(s.shadow_count):
+        if rules.due_ends == pool.PLANNED and running[position].known_end <= time:
+            running[position].known_end = running[position].start + shadow_length(s, rules, running[position].job)
+        if running[position].known_end <= time:
+            s.shadow_free += running[position].procs
         else:
-            running[kept] = running[place]
+            running[kept] = running[position]
             kept += 1
     s.shadow_count = kept
 
@@ -390,8 +390,8 @@ def shadow_pass(s: Record, rules: Record, time: float) -> None:
     jobs, queue = jobs_of(s), pool.shadow_queue_of(s)
     end_shadows(s, rules, time)
     kept, until, extra = 0, time, 0
-    for place in range(s.shadow_waiting):
-        job = queue[place]
+    for position in range(s.shadow_waiting):
+        job = queue[position]
         procs = int(jobs[job].procs)
         in_time = kept == 0 or time + jobs[job].request <= until  # before the head, no reservation can be delayed
         if procs <= s.shadow_free and (in_time or procs <= extra):
@@ -412,7 +412,7 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
     running = shadow_running_of(s)
     entry, aside = jobs_of(s)[job], asides_of(s)[job]
     mine = running[insert_by_end(running, s.shadow_count, job, entry.procs, time + entry.request)]
-    mine.begun = time
+    mine.start = time
     mine.known_end = time + shadow_length(s, rules, job)
     s.shadow_count += 1
     s.shadow_free -= entry.procs
@@ -439,10 +439,10 @@ def note_end(s: Record, job: int) -> None:
     running = shadow_running_of(s)
     entry = jobs_of(s)[job]
     asides_of(s)[job].over = 1
-    for place in range(s.shadow_count):
-        if running[place].job == job:
-            end = running[place].begun + entry.run
-            running[place].known_end = end if end > s.now else min(running[place].known_end, s.now)
+    for position in range(s.shadow_count):
+        if running[position].job == job:
+            end = running[position].start + entry.run
+            running[position].known_end = end if end > s.now else min(running[position].known_end, s.now)
 
 
 @kernel
@@ -453,8 +453,8 @@ def forget_past(s: Record) -> None:
     while first + 1 < s.steps and profile[first + 1].time <= s.now:
         first += 1
     if first > 64 and 2 * first > s.steps:
-        for place in range(first, s.steps):
-            profile[place - first] = profile[place]
+        for position in range(first, s.steps):
+            profile[position - first] = profile[position]
         s.steps -= first
         first = 0
     s.first_step = first
@@ -474,10 +474,10 @@ def step_at(s: Record, time: float) -> int:
             high = middle
     if low < s.steps and profile[low].time == time:
         return low
-    place = s.steps
-    while place > low:
-        profile[place] = profile[place - 1]
-        place -= 1
+    position = s.steps
+    while position > low:
+        profile[position] = profile[position - 1]
+        position -= 1
     profile[low].time = time
     profile[low].free = profile[low - 1].free
     s.steps += 1
@@ -485,12 +485,12 @@ def step_at(s: Record, time: float) -> int:
 
 
 @inner
-def drop_step(s: Record, place: int) -> None:
+def drop_step(s: Record, position: int) -> None:
     """Remove a step if its number of free processors is the same as in the step before it."""
     profile = pool.profile_of(s)
-    if place > s.first_step and place < s.steps and profile[place].free == profile[place - 1].free:
+    if position > s.first_step and position < s.steps and profile[position].free == profile[position - 1].free:
         s.steps -= 1
-        for later in range(place, s.steps):
+        for later in range(position, s.steps):
             profile[later] = profile[later + 1]
 
 
@@ -500,8 +500,8 @@ def hold(s: Record, start: float, end: float, procs: int) -> None:
     profile = pool.profile_of(s)
     first = step_at(s, start)
     last = step_at(s, end)
-    for place in range(first, last):
-        profile[place].free -= procs
+    for position in range(first, last):
+        profile[position].free -= procs
     drop_step(s, last)
     drop_step(s, first)
 
@@ -517,14 +517,14 @@ def earliest_fit(s: Record, procs: int, length: float, reserved: float, before: 
     profile = pool.profile_of(s)
     start: float = s.now
     limit = min(reserved, before)
-    for place in range(s.first_step, s.steps):
+    for position in range(s.first_step, s.steps):
         if start >= limit:
             return reserved
-        if profile[place].free < procs:
-            if place + 1 == s.steps:
+        if profile[position].free < procs:
+            if position + 1 == s.steps:
                 return reserved
-            start = profile[place + 1].time
-        elif place + 1 == s.steps or profile[place + 1].time >= min(start + length, reserved):
+            start = profile[position + 1].time
+        elif position + 1 == s.steps or profile[position + 1].time >= min(start + length, reserved):
             return start
     return reserved
 
@@ -534,10 +534,10 @@ def most_free(s: Record, until: float) -> np.int64:
     """Return the largest number of processors that are free at one time between now and `until`. O(steps)."""
     profile = pool.profile_of(s)
     most = np.int64(0)
-    for place in range(s.first_step, s.steps):
-        if profile[place].time >= until:
+    for position in range(s.first_step, s.steps):
+        if profile[position].time >= until:
             break
-        most = max(most, profile[place].free)
+        most = max(most, profile[position].free)
     return most
 
 
@@ -554,8 +554,8 @@ def conservative_pass(s: Record, rules: Record) -> None:
         else:
             if s.ended and s.freed_until > s.now:
                 move_up(s, fresh)
-            for place in range(max(fresh, s.head), s.tail):
-                reserve_for(s, jobs[slots[place].job])
+            for position in range(max(fresh, s.head), s.tail):
+                reserve_for(s, jobs[slots[position].job])
         if s.next_start <= s.now:
             start_due(s, rules)
     elif s.rebuild:
@@ -585,8 +585,8 @@ def move_up(s: Record, end: int) -> None:
     jobs, slots = jobs_of(s), slots_of(s)
     freed, left_behind = s.freed_until, -np.inf
     most = most_free(s, freed)
-    for place in range(s.head, end):
-        slot = slots[place]
+    for position in range(s.head, end):
+        slot = slots[position]
         if slot.procs > most:  # includes empty slots
             continue
         entry = jobs[slot.job]
@@ -610,8 +610,8 @@ def place_anew(s: Record) -> None:
     s.steps = 1
     profile[0].time = s.now
     profile[0].free = s.free
-    for place in range(s.running):
-        entry, last = plan[place], profile[s.steps - 1]
+    for position in range(s.running):
+        entry, last = plan[position], profile[s.steps - 1]
         profile[s.steps].time = entry.end
         profile[s.steps].free = last.free + entry.procs
         if last.time == entry.end:
@@ -620,9 +620,9 @@ def place_anew(s: Record) -> None:
             s.steps += 1
     s.next_start = np.inf
     s.freed_until = -np.inf
-    for place in range(s.head, s.tail):
-        if slots[place].procs != pool.GONE:
-            reserve_for(s, jobs[slots[place].job])
+    for position in range(s.head, s.tail):
+        if slots[position].procs != pool.GONE:
+            reserve_for(s, jobs[slots[position].job])
 
 
 @inner
@@ -642,13 +642,13 @@ def start_due(s: Record, rules: Record) -> None:
     jobs, slots = jobs_of(s), slots_of(s)
     s.next_start = np.inf
     head = s.head
-    for place in range(head, s.tail):
-        if slots[place].procs == pool.GONE:
+    for position in range(head, s.tail):
+        if slots[position].procs == pool.GONE:
             continue
-        start = jobs[slots[place].job].start
+        start = jobs[slots[position].job].start
         if start > s.now:
             s.next_start = min(s.next_start, start)
             continue
-        start_job(s, rules, place, 1 if place != s.head else 0)
+        start_job(s, rules, position, 1 if position != s.head else 0)
         if s.waiting == 0:
             return

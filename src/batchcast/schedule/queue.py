@@ -24,7 +24,7 @@ def enqueue(s: Record, rules: Record, job: int) -> None:
     jobs."""
     if s.tail - s.head > 2 * s.waiting + 2 * BLOCK or s.tail >= slots_of(s).size:
         compact(s, rules)
-    put(s, rules, s.tail, job)
+    enter_slot(s, rules, s.tail, job)
     s.newest = s.tail
     s.tail += 1
     s.waiting += 1
@@ -33,10 +33,10 @@ def enqueue(s: Record, rules: Record, job: int) -> None:
 
 
 @inlined
-def put(s: Record, rules: Record, place: int, job: int) -> None:
+def enter_slot(s: Record, rules: Record, position: int, job: int) -> None:
     """Enter a job into a slot, and lower the minima of the slot's block."""
-    entry, slot, block = jobs_of(s)[job], slots_of(s)[place], blocks_of(s)[place // BLOCK]
-    if place % BLOCK == 0:
+    entry, slot, block = jobs_of(s)[job], slots_of(s)[position], blocks_of(s)[position // BLOCK]
+    if position % BLOCK == 0:
         block.procs = pool.GONE
         block.planned = np.inf
         block.head_key = np.inf
@@ -57,9 +57,9 @@ def compact(s: Record, rules: Record) -> None:
     """Move the used slots to the front, in arrival order."""
     slots = slots_of(s)
     kept = 0
-    for place in range(s.head, s.tail):
-        if slots[place].procs != pool.GONE:
-            put(s, rules, kept, slots[place].job)
+    for position in range(s.head, s.tail):
+        if slots[position].procs != pool.GONE:
+            enter_slot(s, rules, kept, slots[position].job)
             kept += 1
     s.head = 0
     s.tail = kept
@@ -68,10 +68,10 @@ def compact(s: Record, rules: Record) -> None:
 
 
 @inlined
-def dequeue(s: Record, rules: Record, place: int) -> None:
+def dequeue(s: Record, rules: Record, position: int) -> None:
     """Clear a slot, and recompute the minima of its block if they came from the slot's job. O(BLOCK)."""
     slots = slots_of(s)
-    slot, block = slots[place], blocks_of(s)[place // BLOCK]
+    slot, block = slots[position], blocks_of(s)[position // BLOCK]
     least = slot.procs <= block.procs or slot.planned <= block.planned
     least = least or rules.head_order != 0
     procs = np.int64(slot.procs)
@@ -86,9 +86,9 @@ def dequeue(s: Record, rules: Record, place: int) -> None:
     while slots[s.head].procs == pool.GONE:
         s.head += 1
     if least:
-        remeasure(s, rules, place // BLOCK)
+        remeasure(s, rules, position // BLOCK)
     if s.indexed:
-        leave(s, rules, place, procs)
+        leave(s, rules, position, procs)
 
 
 @inlined
@@ -96,8 +96,8 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
     """Recompute the minima of one block of the queue."""
     slots = slots_of(s)
     procs, planned, least_key = pool.GONE, np.inf, np.inf
-    for place in range(max(number * BLOCK, s.head), min(number * BLOCK + BLOCK, s.tail)):
-        slot = slots[place]
+    for position in range(max(number * BLOCK, s.head), min(number * BLOCK + BLOCK, s.tail)):
+        slot = slots[position]
         procs = min(procs, np.int64(slot.procs))
         planned = min(planned, slot.planned)
         if rules.head_order != 0:
@@ -112,14 +112,14 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 def insert_by_end(plan: Record, count: int, job: int, procs: int, end: float) -> int:
     """Insert a job into `count` running jobs by its end, after jobs with an equal end; return its position.
     O(count)."""
-    place = count
-    while place > 0 and plan[place - 1].end > end:
-        plan[place] = plan[place - 1]
-        place -= 1
-    plan[place].end = end
-    plan[place].job = job
-    plan[place].procs = procs
-    return place
+    position = count
+    while position > 0 and plan[position - 1].end > end:
+        plan[position] = plan[position - 1]
+        position -= 1
+    plan[position].end = end
+    plan[position].job = job
+    plan[position].procs = procs
+    return position
 
 
 @inlined
@@ -137,35 +137,35 @@ def drop_plan(s: Record, job: int, planned_end: float) -> None:
         low += 1
     last = s.running - 1
     s.running = last
-    for place in range(low, last):
-        plan[place] = plan[place + 1]
+    for position in range(low, last):
+        plan[position] = plan[position + 1]
 
 
 @inlined
-def put_off(s: Record, place: int, planned_end: float) -> None:
-    """Give the running job at position `place` a later planned end, and move the job after jobs with an equal end.
+def put_off(s: Record, position: int, planned_end: float) -> None:
+    """Give the running job at position `position` a later planned end, and move the job after jobs with an equal end.
     O(passed jobs)."""
     plan = plan_of(s)
-    job, procs, last = plan[place].job, plan[place].procs, s.running - 1
-    while place < last and plan[place + 1].end <= planned_end:
-        plan[place] = plan[place + 1]
-        place += 1
-    plan[place].end = planned_end
-    plan[place].job = job
-    plan[place].procs = procs
+    job, procs, last = plan[position].job, plan[position].procs, s.running - 1
+    while position < last and plan[position + 1].end <= planned_end:
+        plan[position] = plan[position + 1]
+        position += 1
+    plan[position].end = planned_end
+    plan[position].job = job
+    plan[position].procs = procs
 
 
 @inlined
-def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
+def start_job(s: Record, rules: Record, position: int, backfilled: int) -> None:
     """Start the job of a slot. Jobs with equal ends are in log order, or in order of start with the event order of
     pyss."""
-    job = slots_of(s)[place].job
+    job = slots_of(s)[position].job
     entry = jobs_of(s)[job]
     entry.start = s.now
     entry.backfilled = backfilled
     s.free -= entry.procs
     s.sequence += 1
-    dequeue(s, rules, place)
+    dequeue(s, rules, position)
     if rules.running_ends == pool.REQUESTED:
         entry.planned = max(entry.request, entry.run)
     insert_by_end(plan_of(s), s.running, job, entry.procs, s.now + entry.planned)

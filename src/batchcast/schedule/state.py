@@ -136,7 +136,7 @@ ASIDES = np.dtype(
         ("spent", "f8"),  # sum of the risks that other jobs took while this job had a reservation
         ("until", "f8"),  # the reserved start of the job that this job overtook at a risk
         ("passed", "i4"),  # the job that was overtaken, -1 for none
-        ("like", "i4"),  # class whose run times update this job's plan, -1 for none
+        ("similar_class", "i4"),  # class whose run times update this job's plan, -1 for none
         ("over", "u1"),  # ended: the run time is known
     ],
     align=True,
@@ -147,7 +147,7 @@ BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
 HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
-SHADOW = np.dtype([("end", "f8"), ("known_end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")])
+SHADOW = np.dtype([("end", "f8"), ("known_end", "f8"), ("start", "f8"), ("job", "i4"), ("procs", "i4")])
 TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that give a risk
 RESULTS = 8  # number of stored run times per class: their count, when each job ended, log of its run time
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
@@ -254,16 +254,16 @@ def make_state(
     *,
     memory: Memory | None = None,
     log_size: int = 0,
-    like: np.ndarray | None = None,
+    similar_class: np.ndarray | None = None,
     tails: np.ndarray | None = None,
     **rules: Any,
 ) -> KernelState:
     """Create the state of an empty machine with `total` processors, before the first submission.
 
-    `jobs` are in log order, and each job must fit on the machine. `rules` sets fields of RULES. `like` (n,) has each
-    job's class of similar jobs for the setting `refresh`, -1 for no class. `tails` (n, TAIL) has run-time quantiles for
-    `risk_budget`; the default is the requested time, so that backfilling a job carries no risk. The state needs about
-    150 bytes per job, and 64 more for `conservative`.
+    `jobs` are in log order, and each job must fit on the machine. `rules` sets fields of RULES. `similar_class` (n,)
+    has each job's class of similar jobs for the setting `refresh`, -1 for no class. `tails` (n, TAIL) has run-time
+    quantiles for `risk_budget`; the default is the requested time, so that backfilling a job carries no risk. The state
+    needs about 150 bytes per job, and 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -286,7 +286,7 @@ def make_state(
     asides["due"], asides["passed"] = np.inf, -1
     if tails is None:
         tails = np.repeat(jobs["request"][:, None], len(TAIL), axis=1) if risky else np.zeros((1, len(TAIL)))
-    asides["like"] = like if refreshed and like is not None else -1
+    asides["similar_class"] = similar_class if refreshed and similar_class is not None else -1
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
     arrays = {
@@ -305,7 +305,7 @@ def make_state(
         "tails": tails,
         "shadow_queue": np.empty(n if shadowed else 1, np.int32),
         "shadow_running": np.empty(most_running if shadowed else 1, SHADOW),
-        "results": np.zeros((int(asides["like"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),
+        "results": np.zeros((int(asides["similar_class"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),
     }
     point_to(record, **arrays)
     return KernelState(record, codes, arrays, memory)

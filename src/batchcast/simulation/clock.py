@@ -36,7 +36,7 @@ class DrivenPredictor:
     """
 
     predictor: Any
-    at: SystemState
+    visible_state: SystemState
     plan_level: float | None = None
     tick: Callable[[int], None] | None = None
     requests: list[JobRequest] = field(default_factory=list)
@@ -44,11 +44,11 @@ class DrivenPredictor:
     submissions: int = 0
 
     def __post_init__(self) -> None:
-        self.driver = Driver({"": self.predictor}, self.at)
+        self.driver = Driver({"": self.predictor}, self.visible_state)
 
     def go_on(self, state: KernelState) -> None:
         """Advance the kernel until all jobs have ended, or the state's job `last` needs a planned run time."""
-        at, tell, requests, statuses = self.at, self.driver.tell, self.requests, self.statuses
+        at, tell, requests, statuses = self.visible_state, self.driver.tell, self.requests, self.statuses
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
         risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]

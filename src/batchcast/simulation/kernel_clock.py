@@ -28,37 +28,37 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule'
 
 
 def drive_kernel(
-    state: KernelState, seen: Coded, predictor: Kernel, tick: Callable[[int], None] | None = None
+    state: KernelState, coded: Coded, predictor: Kernel, tick: Callable[[int], None] | None = None
 ) -> KernelState:
     """Run the compiled scheduler to the end of the log with a fresh `kernel` in closed loop; return the final state.
 
-    `seen` has the fields of each simulated job that are known at submission, in log order, with the planning request.
+    `coded` has the fields of each simulated job that are known at submission, in log order, with the planning request.
     The schedule equals the schedule of `clock.DrivenPredictor` with the same predictor (a test checks this), without a
     Python call per job: about 30 microseconds each.
     """
-    n, slots = len(seen.numbers), SLOTS
-    numbers, codes = seen.numbers, seen.codes
-    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1, similarity.ROOMS)
+    n, slots = len(coded.numbers), SLOTS
+    numbers, codes = coded.numbers, coded.codes
+    memory = make_memory(max(min(predictor.most, n), 1), slots, coded.users + 1, coded.classes + 1, similarity.ROOMS)
     free = np.arange(slots - 1, -1, -1)[:-1]
-    at = np.array([-1, slots - 1, 0])
+    registers = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
     scheduler = address_of(go_on, state.record, state.rules)
     while True:
         columns = (state.jobs, state.log, numbers, codes)
         reason = follow_schedule(
-            scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at
+            scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, registers
         )
         if reason == NO_SLOT:
-            slots, at[LEFT] = 2 * slots, slots
+            slots, registers[LEFT] = 2 * slots, slots
             free = np.empty(slots, np.int64)
-            free[: at[LEFT]] = np.arange(slots - 1, at[LEFT] - 1, -1)
+            free[: registers[LEFT]] = np.arange(slots - 1, registers[LEFT] - 1, -1)
             memory = grown(memory, "slots", slots)
         elif reason == pool.LOG_FULL:
             state.enlarge_log()
         elif reason == pool.DONE:
             return state
         if tick is not None:
-            tick(int(at[ASKED]))
+            tick(int(registers[ASKED]))
 
 
 @kernel
@@ -71,37 +71,37 @@ def follow_schedule(
     o: Options,
     free: np.ndarray,
     slot_of: np.ndarray,
-    at: np.ndarray,
+    registers: np.ndarray,
 ) -> int:
     """Run the simulation until all jobs have ended, the log of decisions is full, or a further slot for an unfinished
     job is needed."""
     s, (jobs, log, numbers, codes) = record[0], columns
     while True:
-        if at[REASON] < 0:
-            at[REASON] = go_on_there(scheduler, record, rules)
+        if registers[REASON] < 0:
+            registers[REASON] = go_on_there(scheduler, record, rules)
             for k in range(s.logged):
                 job = log[k].job
                 if log[k].kind == pool.LOG_START:
                     similarity.started(m, slot_of[job], log[k].time)
                 elif log[k].kind == pool.LOG_END:
                     similarity.ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
-                    free[at[LEFT]] = slot_of[job]
-                    at[LEFT] += 1
+                    free[registers[LEFT]] = slot_of[job]
+                    registers[LEFT] += 1
             s.logged = 0
-        reason: int = at[REASON]
+        reason: int = registers[REASON]
         job = s.job
         if reason == pool.NEEDS_PREDICTION:
-            if at[LEFT] == 0:
+            if registers[LEFT] == 0:
                 return NO_SLOT
-            at[LEFT] -= 1
-            slot_of[job] = free[at[LEFT]]
+            registers[LEFT] -= 1
+            slot_of[job] = free[registers[LEFT]]
             entry = jobs[job]  # without a similar job, the requested time is the planned run time
             similarity.note(m, slot_of[job], numbers[job], codes[job])
             entry.planned = max(min(similarity.forecast(m, o, slot_of[job], s.now, entry.request), entry.request), 1.0)
             similarity.met(m, slot_of[job], codes[job])
             if rules[0].risk_budget > 0.0:
                 similarity.tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
-            at[ASKED] += 1
+            registers[ASKED] += 1
         elif reason == pool.JOB_OVERDUE:
             entry = jobs[job]
             elapsed = s.now - entry.start
@@ -109,8 +109,8 @@ def follow_schedule(
             similarity.note(m, 0, numbers[job], codes[job])
             again = similarity.revised(m, o, 0, slot_of[job], s.now, elapsed)
             entry.planned = max(min(again, entry.request), elapsed + 1.0)
-        at[REASON] = -1
+        registers[REASON] = -1
         if reason not in (pool.NEEDS_PREDICTION, pool.JOB_OVERDUE):
             return reason
-        if reason == pool.NEEDS_PREDICTION and at[ASKED] % EVERY == 0:
+        if reason == pool.NEEDS_PREDICTION and registers[ASKED] % EVERY == 0:
             return TICK

@@ -105,7 +105,7 @@ class QueueOrder:
 
     def __call__(self, seen: Seen) -> tuple[np.ndarray, float]:
         """Return the factors of the waiting jobs, and when the factors may change without a new job."""
-        jobs = seen.places.tobytes() + seen.arrival.tobytes()
+        jobs = seen.positions.tobytes() + seen.arrival.tobytes()
         last, factor, crossing = self._last
         # without a new job or a job that has left the queue, no factor changes
         if self._rule.within != "queue" or jobs != last or seen.now >= min(crossing, self._due):
@@ -117,7 +117,7 @@ class QueueOrder:
 
     def _decide(self, seen: Seen) -> tuple[np.ndarray, float]:
         """Return the factors, and when the next job reaches the age limit."""
-        mine, rule = seen.places, self._rule
+        mine, rule = seen.positions, self._rule
         group = np.where(seen.array >= 0, len(self._size) + seen.array, mine)
         who = seen.user if rule.within == "user" else seen.account
         party = who.astype(np.int64) * self._parties + self._party[mine]
@@ -178,7 +178,7 @@ class MemoryPlan:
 
 
 def plan_of(
-    advised: np.ndarray, peak: np.ndarray, asked: np.ndarray, undecided: np.ndarray, share: np.ndarray
+    advised: np.ndarray, peak: np.ndarray, requested: np.ndarray, undecided: np.ndarray, share: np.ndarray
 ) -> MemoryPlan:
     """Plan the attempts with suggested memory `advised` (n,), MiB per node or processor.
 
@@ -193,7 +193,7 @@ def plan_of(
     measured = ~np.isnan(peak) & ~np.isnan(advised)
     short = measured & ~undecided & (peak > advised)
     doublings = np.ceil(np.log2(np.where(short, peak / advised, 2.0)) - 1e-12)
-    again = np.where(asked >= peak, asked, advised * 2.0**doublings)
+    again = np.where(requested >= peak, requested, advised * 2.0**doublings)
     first = np.where(measured, advised, np.nan) * share
     return MemoryPlan(first, np.where(short, again, np.nan) * share)
 
@@ -420,20 +420,20 @@ class RequestsOfLog:
 
     def __init__(self, trace: Trace, machine: Machine) -> None:
         columns = {name: trace.column(name) for name in DETAILS if name in trace.names}
-        self._said = {k: v.tolist() if isinstance(v, np.ndarray) else v.decode() for k, v in columns.items()}
+        self._recorded = {k: v.tolist() if isinstance(v, np.ndarray) else v.decode() for k, v in columns.items()}
         self._details = RequestDetails.of(machine)
         self._eligible = trace.number("eligible_time").tolist()
         self._status = trace.nominal("status").decode()
         self._ids = trace.job_id.tolist()
-        rows = enumerate(self._ids) if "dependency" in self._said else ()
+        rows = enumerate(self._ids) if "dependency" in self._recorded else ()
         self._keys = keys_by_id({str(row): job for row, job in rows})
-        self._silent = not (self._said or trace.job_id.dtype.kind not in "iu" or "eligible_time" in trace.names)
+        self._silent = not (self._recorded or trace.job_id.dtype.kind not in "iu" or "eligible_time" in trace.names)
 
     def complete(self, row: int, request: NodeRequest) -> NodeRequest:
         """Return the request with the details that the log has about the job."""
         if self._silent:
             return request
-        said = {name: values[row] for name, values in self._said.items()}
+        said = {name: values[row] for name, values in self._recorded.items()}
         made = self._details.complete(request, self._ids[row], said, self._keys)
         if self._keys and self._status[row] not in ENDED_WELL:
             made = replace(made, fails=True)
@@ -443,7 +443,7 @@ class RequestsOfLog:
 
     def sentence(self) -> str:
         """Return sentences that name the details that the log has and the details that it lacks."""
-        there = [words for name, words in DETAILS.items() if name in self._said]
+        there = [words for name, words in DETAILS.items() if name in self._recorded]
         missing = [words for words in DETAILS.values() if words not in there]
         if not any(e == e for e in self._eligible):
             missing.append("holds and begin times")

@@ -18,7 +18,7 @@ from ..errors import BatchcastError, UsageError, check_takes, check_word, raised
 from ..events.driver import Driver
 from ..events.event import End, Event, Overdue, Start, Submit
 from ..job import JobRequest, Name
-from ..predict.registry import made, name_of
+from ..predict.registry import construct, name_of
 from ..schedule.orders import CORRECTIONS, correct_plan
 from .clock import planned_run_time, possible, system_state
 from .policy import ARGUMENTS, Policy
@@ -29,39 +29,40 @@ from .scheduler import Job, Machine, Node, Where
 class OwnPolicy:
     """A user's own scheduler in place of a `Policy`: the factory of the scheduler, and its settings."""
 
-    given: Any
+    scheduler: Any
     name: str
     predictor: Any = "requested"
     correct: str = "requested"
     kill: bool = True
 
     @classmethod
-    def of(cls, given: Any, name: str = "") -> OwnPolicy:
+    def of(cls, scheduler: Any, name: str = "") -> OwnPolicy:
         """Wrap a scheduler's class, object or factory; UsageError if it has no method `start`."""
-        name = name or name_of(given)
-        if isinstance(given, type) and issubclass(given, Policy):
+        name = name or name_of(scheduler)
+        if isinstance(scheduler, type) and issubclass(scheduler, Policy):
             raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
                              f" with {FORM}, or a Policy with its words, as Policy(order='sjf'))")  # fmt: skip
-        if isroutine(given) and (parameters := tuple(signature(given).parameters)):
+        if isroutine(scheduler) and (parameters := tuple(signature(scheduler).parameters)):
             if len(parameters) == len(ARGUMENTS):
                 raise UsageError(f"policy: {name} takes five numbers, as an order of the queue does",
                                  hint=f"policy=batchcast.Policy(order={name})")  # fmt: skip
-            given = SimpleNamespace(start=given) if len(parameters) == 3 else given
-        makes = callable(given) and not isinstance(given, type) and not hasattr(given, "start")
-        shown = made(given) if makes else given
+            scheduler = SimpleNamespace(start=scheduler) if len(parameters) == 3 else scheduler
+        makes = callable(scheduler) and not isinstance(scheduler, type) and not hasattr(scheduler, "start")
+        shown = construct(scheduler) if makes else scheduler
         if not callable(getattr(shown, "start", None)):
             raise UsageError(f"policy: {name} has no start (accepted: a name, a Policy, or a class with {FORM})")
         if not isinstance(shown, type):
             check_takes(shown, name, FORM)
         correct = getattr(shown, "correct", "requested")
         check_word("correct", correct, CORRECTIONS)
-        return cls(given, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True)))
+        predictor, kill = getattr(shown, "predictor", "requested"), bool(getattr(shown, "kill", True))
+        return cls(scheduler, name, predictor, correct, kill)
 
     def make(self) -> Any:
         """Return a fresh scheduler, so that each simulation begins with the scheduler's initial state."""
-        if isinstance(self.given, type) or not hasattr(self.given, "start"):
-            return made(self.given)
-        return deepcopy(self.given)
+        if isinstance(self.scheduler, type) or not hasattr(self.scheduler, "start"):
+            return construct(self.scheduler)
+        return deepcopy(self.scheduler)
 
 
 FORM = "start(queue, machine, now)"
@@ -100,15 +101,15 @@ class OwnRun:
         check_takes(self.scheduler, self.policy.name, FORM)
         allocator = getattr(self.scheduler, "allocator", None)
         if allocator is not None:
-            allocator = made(allocator) if isinstance(allocator, type) else allocator
+            allocator = construct(allocator) if isinstance(allocator, type) else allocator
             name = getattr(allocator, "__name__", type(allocator).__name__)
             who = f"{self.policy.name}: the allocator {name}"
             if not callable(getattr(allocator, "place", None)):
                 raise UsageError(f"{who} has no method place (accepted: an object with place(job, nodes), or a class)")
             check_takes(allocator, who, "place(job, nodes)")
             self.machine.allocator = allocator
-        self.at = system_state(self.machine.total, self.requests)
-        self.driver = Driver({"": self.predictor}, self.at)
+        self.visible_state = system_state(self.machine.total, self.requests)
+        self.driver = Driver({"": self.predictor}, self.visible_state)
 
     def go(self, tick: Callable[[int], None] | None = None) -> None:
         """Process all instants; at each instant it processes exceeded plans, then ends, then submissions, and then
@@ -122,7 +123,7 @@ class OwnRun:
             heads += [heap[0][0] for heap in (self.ends, self.plans) if heap] + self.wakes[:1]
             if not heads:
                 break
-            now = self.machine.now = self.at.now = min(heads)
+            now = self.machine.now = self.visible_state.now = min(heads)
             while self.wakes and self.wakes[0] <= now:
                 heappop(self.wakes)
             self._correct(now)
@@ -174,10 +175,10 @@ class OwnRun:
             job.planned = float(correct_plan(rule, elapsed, self.first[row], job.req_time, step))
             self._tell(Overdue(now, self.requests[row], elapsed), job.start_time + job.planned)
             if hasattr(self.predictor, "revise"):
-                revised = self.predictor.revise(self.requests[row], elapsed, self.at)
+                revised = self.predictor.revise(self.requests[row], elapsed, self.visible_state)
                 if revised is not None:
                     job.planned = max(min(possible(float(revised), job.job_id), job.req_time), elapsed + 1.0)
-                self.at.plan(row, job.start_time + job.planned)
+                self.visible_state.plan(row, job.start_time + job.planned)
             self._plan(job)
 
     def _plan(self, job: Job) -> None:
@@ -277,20 +278,20 @@ class OwnRun:
         return BatchcastError(f"{who}, at {now:g} s: {what} (accepted: {forms})", hint=MORE)
 
 
-def nodes_of(given: Any) -> list[Node]:
+def nodes_of(nodes: Any) -> list[Node]:
     """Create nodes from processor counts, or from a described machine (`machines.machine.Machine`).
 
     >>> nodes_of([4, 4])
     [<Node n1: 4 of 4 processors free>, <Node n2: 4 of 4 processors free>]
     """
-    groups = getattr(given, "nodes", None)
+    groups = getattr(nodes, "nodes", None)
     if groups is not None:
         named = [(name, group.cpus) for group in groups for name in group.names if name not in group.down]
         return [Node(number, procs, name) for number, (name, procs) in enumerate(named)]
     try:
-        sizes = [int(procs) for procs in given]
+        sizes = [int(procs) for procs in nodes]
     except (TypeError, ValueError):
         sizes = []
     if not sizes or min(sizes) < 1:
-        raise UsageError(f"nodes: {given!r} (accepted: the processors of each node, as [16, 16], or a Machine)")
+        raise UsageError(f"nodes: {nodes!r} (accepted: the processors of each node, as [16, 16], or a Machine)")
     return [Node(number, procs) for number, procs in enumerate(sizes)]

@@ -31,22 +31,24 @@ from .workload import Rings, Workload, make_workload, requests_of
 ELSEWHERE = ("next_submit", "job", "newest", "indexed", "leaves", "logged")
 """Fields of the record that depend on the numbers of jobs and slots; except the ends of arrays, all other fields are
 copied unchanged."""
-USED = {"slots": ("head", "tail"), "plan": ("", "running"), "endings": ("", "ending"),
+USED_PARTS = {"slots": ("head", "tail"), "plan": ("", "running"), "endings": ("", "ending"),
         "instant": ("instant_first", "instant_end"), "profile": ("first_step", "steps")}  # fmt: skip
 """Arrays whose used part is carried over, and the record's fields with its first index (empty: 0) and its end."""
 
 
-def used(state: KernelState) -> dict[str, np.ndarray]:
+def used_parts(state: KernelState) -> dict[str, np.ndarray]:
     """Return a copy of the used part of each array; of the queue, the slots that contain a job, in order of arrival."""
     s = state.record[0]
-    parts = {name: state.arrays[name][s[first] if first else 0 : s[end]].copy() for name, (first, end) in USED.items()}
+    parts = {
+        name: state.arrays[name][s[first] if first else 0 : s[end]].copy() for name, (first, end) in USED_PARTS.items()
+    }
     return {**parts, "slots": parts["slots"][parts["slots"]["procs"] != pool.GONE]}
 
 
 def present_jobs(state: KernelState) -> np.ndarray:
     """Return the numbers of the jobs that wait, run, need a planned run time or are not submitted yet, ascending; all
     other jobs have ended."""
-    s, parts = state.record[0], used(state)
+    s, parts = state.record[0], used_parts(state)
     to_come = np.arange(s["next_submit"], len(state.jobs))
     asked = np.array([s["job"]] if s["phase"] == pool.PREDICTED else [], np.int64)
     there = (parts["slots"]["job"], parts["plan"]["job"], parts["endings"]["item"], parts["instant"], to_come, asked)
@@ -62,14 +64,14 @@ def carry_state(
     updated plans (`refresh`) and quantiles for `risk_budget` are not copied, so policies with these settings are
     rejected. The call takes O(present + new jobs) time.
     """
-    s, parts = state.record[0], used(state)
+    s, parts = state.record[0], used_parts(state)
     new_index = np.full(len(state.jobs), -1, np.int64)
     new_index[present] = np.arange(len(present))
     newest = np.flatnonzero(parts["slots"]["job"] == state.arrays["slots"]["job"][s["newest"]])
     rules = {name: state.rules[name][0] for name in state.rules.dtype.names or ()}
     jobs = np.concatenate([state.jobs[present], new])
     moved = make_state(jobs, total, memory=memory, log_size=len(state.log), **rules)
-    left = {*ELSEWHERE, *(field for fields in USED.values() for field in fields)}
+    left = {*ELSEWHERE, *(field for fields in USED_PARTS.values() for field in fields)}
     for name in pool.STATE.names or ():
         if name not in left and name.removesuffix("_size") not in moved.arrays:
             moved.record[name] = s[name]
@@ -80,7 +82,7 @@ def carry_state(
         parts["endings"]["tie"] = parts["endings"]["item"]
     for name, values in parts.items():
         moved.arrays[name][: len(values)] = values
-        moved.record[USED[name][1]] = len(values)
+        moved.record[USED_PARTS[name][1]] = len(values)
     compact(moved.record[0], moved.rules[0])
     moved.record["newest"] = newest[0] if len(newest) else 0
     moved.record["job"] = new_index[s["job"]] if s["phase"] == pool.PREDICTED else 0
@@ -204,7 +206,7 @@ class _Run:
             requests, statuses = requests_of(period, work, procs, first + work.rows)
             driven.requests = [driven.requests[job] for job in present.tolist()] + requests
             driven.statuses = [driven.statuses[job] for job in present.tolist()] + statuses
-            driven.at.forget()
+            driven.visible_state.forget()
         if self.state is None:
             log_size = LOG_SIZE if driven else 0
             self.state = make_state(new, self.total, memory=memory, log_size=log_size, **self.rules)

@@ -17,7 +17,7 @@ from ..units import parse_duration
 from .own_clock import OwnPolicy
 from .policy import AGES, ARGUMENTS, Policy
 
-NAMED = {
+POLICIES = {
     "fcfs": Policy(backfill="none"),
     "easy": Policy(),
     "easy-sjbf": Policy(backfill_order="sjf"),
@@ -33,34 +33,34 @@ AnyPolicy = TypeVar("AnyPolicy", Policy, OwnPolicy, Policy | OwnPolicy)
 _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def as_policy(given: Any) -> Policy | OwnPolicy:
+def as_policy(policy: Any) -> Policy | OwnPolicy:
     """Return the policy of a name, a `Policy`, or a user's own scheduler (a class, an object or a factory).
 
     >>> as_policy(None).name, as_policy("fcfs").name
     ('easy', 'fcfs')
     """
-    if given is None:
+    if policy is None:
         return Policy()
-    if isinstance(given, (Policy, OwnPolicy)):
-        return given
-    if isinstance(given, (Mapping, Sequence, Set)) and not isinstance(given, str):
-        raise UsageError(f"policy: a {type(given).__name__} of {len(given)} (accepted: one policy)",
+    if isinstance(policy, (Policy, OwnPolicy)):
+        return policy
+    if isinstance(policy, (Mapping, Sequence, Set)) and not isinstance(policy, str):
+        raise UsageError(f"policy: a {type(policy).__name__} of {len(policy)} (accepted: one policy)",
                          hint="batchcast.evaluate compares several policies")  # fmt: skip
-    return policy_of(given) if isinstance(given, str) else OwnPolicy.of(given)
+    return policy_of(policy) if isinstance(policy, str) else OwnPolicy.of(policy)
 
 
-def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
+def named_policies(policies: Any) -> dict[str, Policy | OwnPolicy]:
     """Map names for the results to the requested policies, in the order of the request.
 
-    `given` is a comma-separated list of names, any form that `as_policy` accepts, a sequence of these forms, or a
+    `policies` is a comma-separated list of names, any form that `as_policy` accepts, a sequence of these forms, or a
     mapping of names to these forms (None: the policy with that name).
 
     >>> list(named_policies("easy,easy-sjbf:correct=incremental")), list(named_policies({"mine": Policy("saf")}))
     (['easy', 'easy-sjbf:correct=incremental'], ['mine'])
     """
-    if isinstance(given, Mapping):
-        return {str(name): as_policy(str(name) if policy is None else policy) for name, policy in given.items()}
-    several = given if isinstance(given, (Sequence, Set)) and not isinstance(given, str) else [given]
+    if isinstance(policies, Mapping):
+        return {str(name): as_policy(str(name) if policy is None else policy) for name, policy in policies.items()}
+    several = policies if isinstance(policies, (Sequence, Set)) and not isinstance(policies, str) else [policies]
     found: dict[str, Policy | OwnPolicy] = {}
     for one in several:
         for policy in split_policies(one) if isinstance(one, str) else [one]:
@@ -98,17 +98,17 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     'sjf:on=requested,ageing=0.5'
     """
     name, _, rest = text.strip().partition(":")
-    if name not in NAMED and name_and_settings(text.strip())[0] != name:
+    if name not in POLICIES and name_and_settings(text.strip())[0] != name:
         maker = load("policy", name_and_settings(text.strip())[0])
         if isfunction(maker) and tuple(signature(maker).parameters) == ARGUMENTS:
             raise UsageError(f"{text.strip()} is a queue order, not a policy",
                              hint=f"an order is a setting of a policy: easy:order={text.strip()}")  # fmt: skip
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
-    if name not in NAMED:
-        near = " or ".join(get_close_matches(name, NAMED, n=2, cutoff=0.6))
-        raise UsageError(f"no policy {name!r} (accepted: {', '.join(NAMED)}, with parameters as NAME:key=value;"
+    if name not in POLICIES:
+        near = " or ".join(get_close_matches(name, POLICIES, n=2, cutoff=0.6))
+        raise UsageError(f"no policy {name!r} (accepted: {', '.join(POLICIES)}, with parameters as NAME:key=value;"
                          " or MODULE:CLASS)", hint=near and f"did you mean {near}?")  # fmt: skip
-    return changed(NAMED[name], _words(rest, text))
+    return changed(POLICIES[name], _words(rest, text))
 
 
 def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:

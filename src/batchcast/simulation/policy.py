@@ -247,7 +247,7 @@ class Policy:
     @property
     def name(self) -> str:
         """Return the short name: fcfs, easy, easy-sjbf, sjf-easy, conservative, ..."""
-        order, candidates = _called(self.order), _called(self.backfill_order)
+        order, candidates = _order_name(self.order), _order_name(self.backfill_order)
         if self.backfill == "none":
             return order
         head = "" if order == "fcfs" else f"{order}-"
@@ -270,5 +270,5 @@ class Policy:
 Policy.__init__ = says_arguments(Policy.__init__, "Policy")  # type: ignore[method-assign]
 
 
-def _called(order: OrderLike) -> str:
+def _order_name(order: OrderLike) -> str:
     return order if isinstance(order, str) else getattr(order, "__name__", "order")

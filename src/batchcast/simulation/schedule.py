@@ -68,8 +68,8 @@ class Schedule(Result):
         return {**{name: getattr(self, name) for name in names}, "row": self.rows}
 
     def placed(self) -> list[Intervals]:
-        """Return each job's processors, numbered from 0, as closed intervals (see `place`)."""
-        return place(self.start_time, self.end_time, self.procs, self.total)
+        """Return each job's processors, numbered from 0, as closed intervals (see `assign_processors`)."""
+        return assign_processors(self.start_time, self.end_time, self.procs, self.total)
 
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
         figures = self.measures()
@@ -104,7 +104,7 @@ def schedule_of(jobs: np.ndarray, rows: np.ndarray, job_id: np.ndarray, *counts:
     return Schedule(rows, job_id, submit, start, start + jobs["run"], procs, planned, backfilled, *counts)
 
 
-def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
+def assign_processors(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
     """Return which processors each job (n,) uses, numbered from 0, as closed intervals in ascending order.
 
     A schedule has only numbers of used processors; this function assigns processors afterwards, which is always
@@ -112,12 +112,12 @@ def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> 
     processors, then the other jobs start, in the order of rows. Jobs get the lowest free numbers. Raises InputError if
     more than `total` processors are used at once. O(n log n + n g) with g gaps among free processors.
 
-    >>> place(np.array([0.0, 0.0, 5.0]), np.array([5.0, 9.0, 7.0]), np.array([2, 1, 3]), 4)
+    >>> assign_processors(np.array([0.0, 0.0, 5.0]), np.array([5.0, 9.0, 7.0]), np.array([2, 1, 3]), 4)
     [[(0, 1)], [(2, 2)], [(0, 1), (3, 3)]]
     """
     n = len(start)
     free: Intervals = [(0, total - 1)]
-    given: list[Intervals] = [[] for _ in range(n)]
+    assigned: list[Intervals] = [[] for _ in range(n)]
     row = np.arange(n)
     lasts = end > start
     time = np.concatenate([end[lasts], start])
@@ -126,21 +126,21 @@ def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> 
     order = np.lexsort((rows, kind, time))
     for k, what in zip(rows[order].tolist(), kind[order].tolist()):
         if what == 0:
-            _give_back(free, given[k])
+            _give_back(free, assigned[k])
             continue
-        given[k] = _take(free, int(procs[k]))
+        assigned[k] = _take(free, int(procs[k]))
         if what == 1:
-            _give_back(free, given[k])
-    return given
+            _give_back(free, assigned[k])
+    return assigned
 
 
-def interval_text(held: Intervals) -> str:
+def interval_text(intervals: Intervals) -> str:
     """Format intervals of processors in Batsim's form.
 
     >>> interval_text([(0, 3), (8, 8)])
     '0-3 8'
     """
-    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in held)
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in intervals)
 
 
 def _take(free: Intervals, count: int) -> Intervals:

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import class_codes, lacking
-from ..predict.registry import fresh, made, makes, method_of, name_of, parse_spec
+from ..predict.registry import construct, fresh, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, RECENT, KernelState, make_jobs, make_state
 from ..table import Trace, check_log
@@ -129,7 +129,7 @@ def simulate(
     if machine and not isinstance(policy, OwnPolicy):
         raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
-    known = _known(trace, work, runtime, loop, protocol, procs, plan_level)
+    known = _planned_run_times(trace, work, runtime, loop, protocol, procs, plan_level)
     method, notes = (None, ()) if known else _predictor(trace, work, runtime)
     rows, left = (work.rows, trace.job_id[work.rows]), (work.left_out, (*work.notes, *notes))
     planned = known[0] if known else work.lengths()
@@ -140,10 +140,10 @@ def simulate(
         own = OwnRun(policy, requests, statuses, jobs, site, method, plan_level)
         kernel_s, nodes = timed(partial(own.go, tick), clock), tuple(own.where) if machine else ()
         return schedule_of(jobs, *rows, work.total, own.corrections, *left, kernel_s, nodes)
-    like = None
+    similar_class = None
     if policy.refresh:  # jobs of one user with equal requested times are alike
-        like = class_codes(submitted(trace, work), ("user_id", "req_time"), len(work.rows))[0]
-    state_of = partial(make_state, jobs, work.total, like=like, **policy.rules())
+        similar_class = class_codes(submitted(trace, work), ("user_id", "req_time"), len(work.rows))[0]
+    state_of = partial(make_state, jobs, work.total, similar_class=similar_class, **policy.rules())
     run: Callable[[], Any]
     in_kernel = native and plan_level is None
     if known:
@@ -167,7 +167,7 @@ def simulate(
     return schedule_of(jobs, *rows, work.total, int(state.record["corrections"][0]), *left, kernel_s)
 
 
-def _known(
+def _planned_run_times(
     trace: Trace, work: Workload, runtime: Any, loop: str, protocol: str, procs: str, level: float | None
 ) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Return each job's planned run time (requested, actual or predicted by a replay), and the predicted quantiles or
@@ -210,7 +210,7 @@ def _driven_by_kernel(
     from ..predict.similarity.coding import coded
     from .kernel_clock import drive_kernel
 
-    return partial(drive_kernel, seen=coded(submitted(trace, work), len(work.rows)), predictor=method, tick=tick)
+    return partial(drive_kernel, coded=coded(submitted(trace, work), len(work.rows)), predictor=method, tick=tick)
 
 
 def timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
@@ -257,7 +257,7 @@ def simulate_split(
             left_out["in a partition of which no job is known to run"] += len(inside)
             continue
         jobs = trace.take(inside)
-        plans = made(given, trace=jobs, max_procs=size) if makes(given) else fresh(given)
+        plans = construct(given, trace=jobs, max_procs=size) if makes(given) else fresh(given)
         try:
             part = simulate(jobs, policy, plans, total=size, default_request=default, **options)
         except NoAnswer:

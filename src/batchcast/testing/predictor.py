@@ -67,7 +67,7 @@ def maker_of(given: Any, kind: str) -> Maker:
     def make(log: Trace) -> Any:
         answers = {"answers": log.run_time.tolist()}
         method = method_of(kind, fresh(given), known_at_submit=None, trace=log, seed=0, **answers)
-        return Numbers(method.inner, method.who) if isinstance(method, Checked) else method
+        return Numbers(method.inner, method.predictor_name) if isinstance(method, Checked) else method
 
     return make
 

@@ -335,10 +335,10 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
 
     Notes
     -----
-    `simulation.schedule.place` assigns the numbers of the processors. A job that was cut at its time limit has the
-    state COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown. `profile` is
-    delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and `consumed_energy` are empty if
-    they are unknown.
+    `simulation.schedule.assign_processors` assigns the numbers of the processors. A job that was cut at its time limit
+    has the state COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown.
+    `profile` is delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and `consumed_energy`
+    are empty if they are unknown.
     """
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time
     states = _final_states(trace, schedule)

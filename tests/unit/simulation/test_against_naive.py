@@ -70,7 +70,7 @@ def both(rows, policy, exact=False):
     jobs = make_jobs(submit, procs, run, request, planned)
     # each job has its own quantiles; some lie far below the request, some equal it
     tails = np.minimum(request[:, None], np.cumsum(SPREAD[: len(jobs)] * planned[:, None] / 2, axis=1))
-    state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], tails=tails, **policy.rules())
+    state = make_state(jobs, TOTAL, planner=GIVEN, similar_class=LIKE[: len(jobs)], tails=tails, **policy.rules())
     advance(state)
     twin = NaiveMachine(
         [

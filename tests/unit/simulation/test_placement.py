@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batchcast.errors import InputError
 from batchcast.simulation import Policy, simulate
-from batchcast.simulation.schedule import place
+from batchcast.simulation.schedule import assign_processors
 from batchcast.testing import small_log
 
 
@@ -36,17 +36,17 @@ def check(start, end, procs, total, held) -> None:
 def test_no_two_jobs_share_a_processor_at_one_time(seed: int, backfill: str) -> None:
     schedule = simulate(small_log(60, seed), Policy(backfill=backfill), total=24)
     arrays = schedule.start_time, schedule.end_time, schedule.procs
-    held = place(*arrays, schedule.total)
+    held = assign_processors(*arrays, schedule.total)
     check(*arrays, schedule.total, held)
-    assert held == place(*arrays, schedule.total)
+    assert held == assign_processors(*arrays, schedule.total)
 
 
 def test_the_lowest_free_numbers_and_jobs_of_no_length() -> None:
     start, end = np.array([0.0, 0.0, 3.0, 3.0, 5.0]), np.array([3.0, 9.0, 3.0, 8.0, 6.0])
-    held = place(start, end, np.array([2, 1, 3, 2, 1]), 4)
+    held = assign_processors(start, end, np.array([2, 1, 3, 2, 1]), 4)
     assert held == [[(0, 1)], [(2, 2)], [(0, 1), (3, 3)], [(0, 1)], [(3, 3)]]
 
 
 def test_more_processors_than_there_are_is_an_error() -> None:
     with pytest.raises(InputError, match="more processors at once"):
-        place(np.zeros(2), np.ones(2), np.array([2, 2]), 3)
+        assign_processors(np.zeros(2), np.ones(2), np.array([2, 2]), 3)

@@ -57,7 +57,7 @@ def command(**given: Any) -> None:
     from ...evaluation.differences import schedule_differences
     from ...evaluation.validity import DOUBTS, judge
     from ...machines.machine import parse_changes
-    from ...predict.protocol import named
+    from ...predict.protocol import spec_words
     from ...simulation.models import Nodes, Pool
     from ...simulation.workload import no_job
 
@@ -88,7 +88,7 @@ def command(**given: Any) -> None:
     plans = {f"{name}, {spec}": (name, spec) for name, policy in policies.items() for spec in plan.planners(policy)}
     schedules = {}
     for plan_name, (name, spec) in plans.items():
-        with progress(f"Simulating {name}, planned with {named(spec)}", len(log.trace)) as tick:
+        with progress(f"Simulating {name}, planned with {spec_words(spec)}", len(log.trace)) as tick:
             schedule = model.run(log.trace, policies[name], spec, clock=time.perf_counter, tick=tick)
         if not len(schedule):
             raise no_job(schedule.left_out)
@@ -144,11 +144,13 @@ def command(**given: Any) -> None:
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the shortest and the longest simulated mean wait, each with its policy and predictor."""
-    from ...predict.protocol import named
+    from ...predict.protocol import spec_words
     from ...report.figures import span
 
     ends = [pick(rows, key=lambda row: row["mean_wait_s"]) for pick in (min, max)]
-    words = [f"{span(row['mean_wait_s'])} ({row['policy']}, planned with {named(row['predictor'])})" for row in ends]
+    words = [
+        f"{span(row['mean_wait_s'])} ({row['policy']}, planned with {spec_words(row['predictor'])})" for row in ends
+    ]
     return f"Simulated mean wait: {words[0]}." if len(rows) == 1 else f"Simulated mean waits: {words[0]} to {words[1]}."
 
 

@@ -62,7 +62,7 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     """
     from ...evaluation import wait as waits
     from ...evaluation.differences import WAIT, reference_of, wait_differences
-    from ...predict.protocol import named
+    from ...predict.protocol import spec_words
     from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
     from ...report.blocks import TableColumn
@@ -93,7 +93,7 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
         return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **options)
 
     tasks = [
-        Task(f"Predicting waits with {', '.join(map(named, group))}", waits.last_needed(rows), of(group))
+        Task(f"Predicting waits with {', '.join(map(spec_words, group))}", waits.last_needed(rows), of(group))
         for group in waits.passes(specs)
     ]
     bars = under_bars("Forecasting waits", tasks, workers_for(given["workers"], len(trace)), progress)

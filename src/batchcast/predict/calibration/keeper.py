@@ -103,18 +103,18 @@ class Open:
     """Counts of the predictions made for one owner (a user or a class of jobs).
 
     `unresolved` counts the predictions that have no known outcome yet. `issued` counts the predictions since the owner
-    last had no unresolved prediction, and `known` is the position, among the issued predictions, of the latest
+    last had no unresolved prediction, and `last_resolved` is the position, among the issued predictions, of the latest
     prediction whose outcome is known.
     """
 
-    __slots__ = ("issued", "known", "unresolved")
+    __slots__ = ("issued", "last_resolved", "unresolved")
 
     def __init__(self) -> None:
-        self.issued = self.known = self.unresolved = 0
+        self.issued = self.last_resolved = self.unresolved = 0
 
     def blind(self) -> int:
         """Return how many predictions are unresolved and were made after the latest resolved prediction."""
-        return min(self.unresolved, self.issued - self.known)
+        return min(self.unresolved, self.issued - self.last_resolved)
 
 
 class OnlineCalibration:
@@ -138,7 +138,7 @@ class OnlineCalibration:
     Notes
     -----
     The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
-    asked += step (promised - 1{value <= bound}). We depart from the paper as follows.
+    requested += step (promised - 1{value <= bound}). We depart from the paper as follows.
 
     *Delayed feedback*: a bound counts as missed as soon as a job's run time or wait so far exceeds the bound
     (`waited`). Bounds that have not been missed yet count as met or missed when the outcome is known.
@@ -174,8 +174,8 @@ class OnlineCalibration:
     >>> keeper = OnlineCalibration((0.9,))
     >>> for row in range(100):
     ...     keeper.issue(row, "ada", np.array([10.0]), certain=100.0)
-    ...     keeper.known(row, 20.0)
-    >>> bool(keeper.asked("ada")[0] > 0.98)
+    ...     keeper.resolve(row, 20.0)
+    >>> bool(keeper.requested_levels("ada")[0] > 0.98)
     True
     """
 
@@ -202,15 +202,15 @@ class OnlineCalibration:
         self.issued: dict[int, _Issued] = {}
         self.deadlines: list[tuple[float, int, int, int]] = []
 
-    def asked(self, owner: Hashable) -> np.ndarray:
+    def requested_levels(self, owner: Hashable) -> np.ndarray:
         """Return the levels (levels,) to request from the predictor now, ascending, in [0, 1]; 1 is the certain
         bound.
         """
         own = self.owners.get(owner)
-        asked = self.everybody + self._paid()
+        requested = self.everybody + self._paid()
         if own is not None:
-            asked = asked + own
-        return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(asked, 0.0), 1.0)))
+            requested = requested + own
+        return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(requested, 0.0), 1.0)))
 
     def drawn(self, owner: Hashable) -> np.ndarray | None:
         """Return the randomized levels (levels,), 0 or 1, of an owner's next prediction; None if it is not randomized.
@@ -285,7 +285,7 @@ class OnlineCalibration:
             if issued is not None and which < len(issued.bounds) and issued.bounds[which].open[k]:
                 self._missed(issued, issued.bounds[which], k)
 
-    def known(self, row: int, value: float) -> None:
+    def resolve(self, row: int, value: float) -> None:
         """Count each bound of job `row` that has not been missed yet as met or missed by the known value."""
         issued = self.issued.get(row)
         if issued is not None:
@@ -294,7 +294,7 @@ class OnlineCalibration:
                 kept = within | (bounds.seconds >= issued.certain * (1.0 - ROUNDING))
                 self._learn(issued, bounds, bounds.open.copy(), kept)
             open_ = self.open[issued.owner]
-            open_.known = max(open_.known, issued.number)
+            open_.last_resolved = max(open_.last_resolved, issued.number)
             self.forget(row)
 
     def forget(self, row: int) -> None:
@@ -341,7 +341,7 @@ class OnlineCalibration:
 
 
 def bounds_at(
-    asked: np.ndarray, levels: Sequence[float], quantiles: Sequence[float], certain: float, least: float = 1.0
+    requested: np.ndarray, levels: Sequence[float], quantiles: Sequence[float], certain: float, least: float = 1.0
 ) -> np.ndarray:
     """Interpolate bounds at any levels from a few quantiles: linear in log seconds, `least` at 0 and `certain` at 1.
 
@@ -350,7 +350,7 @@ def bounds_at(
     """
     most = max(certain, least, *quantiles)
     curve = np.log((least, *np.maximum(quantiles, least), most))
-    read = np.interp(asked, (0.0, *levels, 1.0), curve).tolist()
+    read = np.interp(requested, (0.0, *levels, 1.0), curve).tolist()
     return np.array([min(math.exp(high), most) for high in read])  # bit for bit equal to the compiled pass
 
 
@@ -391,7 +391,7 @@ class _Keeper(NamedTuple):
     own: np.ndarray
     unresolved: np.ndarray
     issued: np.ndarray
-    known: np.ndarray
+    last_resolved: np.ndarray
     promise: np.ndarray
     number: np.ndarray
     weight: np.ndarray
@@ -408,7 +408,7 @@ def bounds_over_log(
     longest: np.ndarray,
     certain: np.ndarray,
     run: np.ndarray,
-    said: tuple[tuple[float, ...], np.ndarray],
+    predicted: tuple[tuple[float, ...], np.ndarray],
     lots: bool,
     tick: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -427,7 +427,7 @@ def bounds_over_log(
         The bound at level 1, and the bound that cannot fail (infinite if there is none), in seconds, shape (n,).
     run
         The true run time in seconds, shape (n,).
-    said
+    predicted
         The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
     lots
         Whether bounds are randomized in a burst of similar jobs.
@@ -440,7 +440,7 @@ def bounds_over_log(
     event costs O(levels), plus O(log n) for a heap of n deadlines.
     """
     n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1
-    levels, quantiles = said if said[0] else ((0.5,), np.full((n, 1), np.nan))
+    levels, quantiles = predicted if predicted[0] else ((0.5,), np.full((n, 1), np.nan))
     most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))
     log = _Log(
         time=np.asarray(events[0], float),
@@ -495,7 +495,7 @@ def take_in(log: _Log, keeper: _Keeper, heap: np.ndarray, begin: int, end: int) 
 def promise(log: _Log, keeper: _Keeper, job: int) -> None:
     """Compute a submitted job's bounds at the current levels; in a burst, also its randomized bounds."""
     count, owner = len(keeper.levels), log.owner[job]
-    blind = min(keeper.unresolved[owner], keeper.issued[owner] - keeper.known[owner])
+    blind = min(keeper.unresolved[owner], keeper.issued[owner] - keeper.last_resolved[owner])
     keeper.promise[job] = STEADY
     if np.isnan(log.curve[job, 1]):
         for k in range(count):
@@ -578,7 +578,7 @@ def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
                 kept = run <= bound * (1.0 + ROUNDING) or bound >= certain
                 learn(log, keeper, job, which, k, keeper.levels[k] - (1.0 if kept else 0.0))
     if keeper.promise[job] != NOTHING:
-        keeper.known[owner] = max(keeper.known[owner], keeper.number[job])
+        keeper.last_resolved[owner] = max(keeper.last_resolved[owner], keeper.number[job])
         forget(log, keeper, job)
 
 
@@ -602,4 +602,4 @@ def forget(log: _Log, keeper: _Keeper, job: int) -> None:
         keeper.promise[job] = NOTHING
         keeper.unresolved[owner] -= 1
         if keeper.unresolved[owner] == 0:
-            keeper.issued[owner] = keeper.known[owner] = 0
+            keeper.issued[owner] = keeper.last_resolved[owner] = 0

@@ -40,7 +40,7 @@ of a burst all count (`Bursts`).
 """
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
-OTHERS = 10.0
+USUAL_WEIGHT = 10.0
 """Weight of the levels of all predictions when they are averaged with the levels for bursts; the latter have the
 number of observed doublings of bursts as weight.
 """
@@ -91,12 +91,12 @@ def span_of(seconds: float) -> int:
     return int(np.searchsorted(SPANS_S, seconds, side="right"))
 
 
-def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Correct predicted probabilities of any shape: the requested level `asked[k]` becomes LEVELS[k], the coverage that
-    it reaches."""
-    asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
-    asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
-    return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
+def as_kept(requested: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """Correct predicted probabilities of any shape: the requested level `requested[k]` becomes LEVELS[k], the coverage
+    that it reaches."""
+    requested = np.concatenate([[0.0], np.clip(requested, 1e-4, 1.0 - 1e-4), [1.0]])
+    requested = np.maximum.accumulate(requested + 1e-9 * np.arange(len(requested)))
+    return np.asarray(np.interp(chances, requested / requested[-1], _ENDS))
 
 
 class Pool:
@@ -139,12 +139,12 @@ class Pool:
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
-    def came_out(self, curves: np.ndarray, wait: float) -> None:
+    def record_outcome(self, curves: np.ndarray, wait: float) -> None:
         """Score the components' distributions (components, 33) of a prediction whose job waited `wait` seconds."""
-        for way, curve in enumerate(curves):
+        for component, curve in enumerate(curves):
             if curve[0] == curve[0]:
-                self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
-                self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
+                self.score[component] = (1.0 - 1.0 / MEMORY) * self.score[component] + crps(curve, wait)
+                self.outcomes[component] = (1.0 - 1.0 / MEMORY) * self.outcomes[component] + 1.0
 
 
 class LevelsBySpan:
@@ -184,29 +184,29 @@ class LevelsBySpan:
             keeper.step, keeper.repaid = np.array(STEPS), np.array(REPAID)
         self.keepers.append(OnlineCalibration(LEVELS, 0.0, 0.0))
         self.keepers[DEEP].step, self.keepers[DEEP].repaid = np.array(DEEP_STEPS), np.zeros(len(LEVELS))
-        self.borrowed, self.known = borrowed, np.zeros(len(self.keepers))
+        self.borrowed, self.evidence = borrowed, np.zeros(len(self.keepers))
 
-    def asked(self, span: int) -> np.ndarray:
+    def requested_levels(self, span: int) -> np.ndarray:
         """Return the levels (7,) used for predictions in a range."""
         if not self.borrowed:
-            return self.keepers[span].asked(None)
-        return self._averaged(span, self.keepers[ALL].asked(None), self.borrowed)
+            return self.keepers[span].requested_levels(None)
+        return self._averaged(span, self.keepers[ALL].requested_levels(None), self.borrowed)
 
-    def asked_in_bursts(self, others: np.ndarray) -> np.ndarray:
-        """Return the levels (7,) for predictions late in a burst; `others` (7,) are the levels for other
+    def levels_in_bursts(self, usual_levels: np.ndarray) -> np.ndarray:
+        """Return the levels (7,) for predictions late in a burst; `usual_levels` (7,) are the levels for other
         predictions."""
-        return self._averaged(DEEP, others, OTHERS)
+        return self._averaged(DEEP, usual_levels, USUAL_WEIGHT)
 
-    def _averaged(self, place: int, others: np.ndarray, weight: float) -> np.ndarray:
-        share = self.known[place] / (self.known[place] + weight)
-        return np.asarray(share * self.keepers[place].asked(None) + (1.0 - share) * others)
+    def _averaged(self, place: int, usual_levels: np.ndarray, weight: float) -> np.ndarray:
+        share = self.evidence[place] / (self.evidence[place] + weight)
+        return np.asarray(share * self.keepers[place].requested_levels(None) + (1.0 - share) * usual_levels)
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """Return corrected wait distributions (n, 33); `seconds` (n,) determines the range whose levels correct each
         distribution."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
-            out[spans == span] = as_kept(self.asked(span), curves[spans == span])
+            out[spans == span] = as_kept(self.requested_levels(span), curves[spans == span])
         return out
 
     def issue(self, number: int, owner: Hashable, now: float, seconds: float | None, bounds: np.ndarray) -> None:
@@ -222,9 +222,9 @@ class LevelsBySpan:
         """Record that the job of prediction `number` started `wait` seconds after the prediction."""
         for span, keeper in enumerate(self.keepers):
             if number in keeper.issued:
-                self.known[span] += keeper.issued[number].weight
-                keeper.known(number, wait - jitter(number))
-        self.keepers[DEEP].step = np.array(DEEP_STEPS) / math.sqrt(max(self.known[DEEP], 1.0))
+                self.evidence[span] += keeper.issued[number].weight
+                keeper.resolve(number, wait - jitter(number))
+        self.keepers[DEEP].step = np.array(DEEP_STEPS) / math.sqrt(max(self.evidence[DEEP], 1.0))
 
     def left(self, number: int) -> None:
         """Drop a prediction whose outcome will never be known."""
@@ -257,7 +257,7 @@ class Bursts:
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
     131
-    >>> bursts.resolved(999, known=True)
+    >>> bursts.resolved(999, is_known=True)
     >>> bursts.counts(1000, "ada")
     True
     >>> bursts.is_deep("ada"), bursts.is_deep("bo")
@@ -267,7 +267,7 @@ class Bursts:
     def __init__(self, each: int = EACH) -> None:
         self.each = each
         self.senders: dict[Hashable, Open] = {}
-        self.of: dict[int, tuple[Hashable, int]] = {}
+        self.predictions: dict[int, tuple[Hashable, int]] = {}
 
     def is_deep(self, sender: Hashable) -> bool:
         """Return whether the sender is so late in a burst that only some of its predictions count."""
@@ -279,18 +279,18 @@ class Bursts:
         mine = self.senders.setdefault(sender, Open())
         mine.unresolved += 1
         mine.issued += 1
-        self.of[row] = sender, mine.issued
+        self.predictions[row] = sender, mine.issued
         return mine.issued % (1 << (mine.blind() // (2 * self.each)).bit_length()) == 0
 
-    def resolved(self, row: int, known: bool) -> None:
-        """Record that a job no longer waits; `known` says whether its wait can be learned."""
-        if row not in self.of:
+    def resolved(self, row: int, is_known: bool) -> None:
+        """Record that a job no longer waits; `is_known` says whether its wait can be learned."""
+        if row not in self.predictions:
             return
-        sender, number = self.of.pop(row)
+        sender, number = self.predictions.pop(row)
         mine = self.senders[sender]
         mine.unresolved -= 1
-        if known:
-            mine.known = max(mine.known, number)
+        if is_known:
+            mine.last_resolved = max(mine.last_resolved, number)
         if not mine.unresolved:
             del self.senders[sender]
 
@@ -325,8 +325,8 @@ class CalibratedWaits:
         `is_deep` says whether the prediction is made late in a burst, where only some predictions count as evidence.
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
-        asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
-        return as_kept(self.levels.asked_in_bursts(asked) if is_deep else asked, curve)
+        requested = self.levels.requested_levels(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
+        return as_kept(self.levels.levels_in_bursts(requested) if is_deep else requested, curve)
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
@@ -362,7 +362,7 @@ class CalibratedWaits:
         self.levels.ended(number, wait)
         curves = self.recent.resolved(number, wait, ENDED)
         if curves is not None:
-            self.pool.came_out(curves.reshape(-1, BINS)[:-1], wait)
+            self.pool.record_outcome(curves.reshape(-1, BINS)[:-1], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
         """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from

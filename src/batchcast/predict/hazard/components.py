@@ -22,19 +22,33 @@ _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # minimum, 25, 50, 75 % and maximum of the simulated waits, as logarithms
 
 
-def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float | np.ndarray = 0.0) -> np.ndarray:
-    """Return wait distributions (n, 33) from the simulated waits in features (n, f).
+_SUFFIXES = (*("" for _ in SPREADS), ", with the observed lag")
+SIMULATIONS = tuple(f"{name}{end}" for name in ("simulation on the machine's nodes", "simulation") for end in _SUFFIXES)
+"""Names of the components that `curves_around` computes: three on the machine's nodes, then three on a pool."""
 
-    Each distribution is the mean of five logistics around the quantiles of the simulated log(1 + wait), shifted by
-    `lag` (scalar or (n, 1)).
 
+def pool_curves(features: np.ndarray, lag: float | np.ndarray = 0.0) -> np.ndarray:
+    """Return the wait distributions (n, 3, 33) around the simulated waits in features (n, f), as `curves_around` does;
     NaN if the job never fits the machine.
 
     >>> from batchcast.predict.hazard.features import NAMES
-    >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
+    >>> pool_curves(np.zeros((1, len(NAMES))))[0, 0, [0, 17, 32]].round(2).tolist()
     [0.5, 1.0, 1.0]
     """
-    return spread_curves(features[:, _POINTS].astype(float) + lag, spread)
+    return curves_around(features[:, _POINTS].astype(float), lag)
+
+
+def curves_around(points: np.ndarray, lag: float | np.ndarray) -> np.ndarray:
+    """Return wait distributions (n, 3, 33) around simulated log(1 + wait) (n, m): one distribution for each spread in
+    SPREADS, and one with the narrow spread, shifted by `lag` (scalar or (n, 1)).
+
+    NaN if one of the m simulated waits is unknown, because the job never starts.
+
+    >>> curves_around(np.zeros((1, 3)), 0.0)[0, :, 0].tolist()
+    [0.5, 0.5, 0.5]
+    """
+    late = spread_curves(points + lag, SPREADS[-1])
+    return np.stack([*(spread_curves(points, spread) for spread in SPREADS), late], axis=1)
 
 
 def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
@@ -89,26 +103,15 @@ class Lag:
         is_long = simulated > _MINUTE
         return self.middle.get((is_long, key), self.middle.get((is_long, ()), 0.0))
 
+    def of_each(self, simulated: np.ndarray) -> np.ndarray:
+        """Return the lags (n, 1) of all jobs to add to each simulated log(1 + wait) (n,)."""
+        return np.array([self.of(each) for each in simulated.tolist()]).reshape(-1, 1)
+
 
 DRAWS = 3
 """Number of futures simulated on a machine's nodes."""
 Nodes = tuple[float, ...]
-SAID_NOTHING: Nodes = (math.nan,) * DRAWS
-
-
-def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
-    """Return wait distributions (3, 33) around simulated log(1 + wait): one distribution for each spread in SPREADS,
-    and one shifted by `lag`.
-
-    NaN if the job never starts in one of the simulated futures.
-
-    >>> curves_on_nodes((0.0, 0.0, 0.0), 0.0)[:, 0].tolist()
-    [0.5, 0.5, 0.5]
-    """
-    points = np.array([simulated])
-    return np.concatenate(
-        [*(spread_curves(points, spread) for spread in SPREADS), spread_curves(points + lag, SPREADS[-1])]
-    )
+NO_SIMULATION: Nodes = (math.nan,) * DRAWS
 
 
 class RecentWaits:

@@ -70,7 +70,7 @@ def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, plan: int)
 
 
 @inlined
-def whole(procs: float) -> int:
+def whole_procs(procs: float) -> int:
     """Return a number of processors as an integer, at least 1."""
     return math.ceil(min(max(procs, 1.0), LARGEST))
 
@@ -85,7 +85,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
         i = running[k]
         job = jobs[i]
         left = run_of(runs[i], job.limit, max(now - job.start, 0.0), i, plan)
-        f.running_end[n], f.running_procs[n] = now + left, whole(job.procs)
+        f.running_end[n], f.running_procs[n] = now + left, whole_procs(job.procs)
         busy += f.running_procs[n]
         n += 1
     f.tally[forward.RUNNING] = n
@@ -96,7 +96,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
         if i == itself:
             continue
         job = jobs[i]
-        f.procs[n], f.planned[n] = whole(job.procs), run_of(runs[i], job.limit, 0.0, i, plan)
+        f.procs[n], f.planned[n] = whole_procs(job.procs), run_of(runs[i], job.limit, 0.0, i, plan)
         f.start[n] = np.inf if f.procs[n] <= most else -np.inf
         f.order[n] = n
         n += 1
@@ -108,14 +108,14 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
     """Return the simulated wait of a job that joins the end of the queue; NaN if the job never fits the machine."""
-    opening = forward.first_opening(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, plan))
+    opening = forward.first_opening(f, whole_procs(job.procs), run_of(run, job.limit, 0.0, entry, plan))
     return f.openings[opening].time - now if opening >= 0 else math.nan
 
 
 @inner
 def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
     """Add a job to the end of a simulation's queue, so that the next submitted job queues behind it."""
-    forward.join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, plan))
+    forward.join_queue(f, whole_procs(job.procs), run_of(run, job.limit, 0.0, entry, plan))
 
 
 @inner
@@ -371,16 +371,16 @@ def describe_queue(
     now: float,
     runs: np.ndarray,
     room: Room,
-    places: np.ndarray,
+    positions: np.ndarray,
     waits: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write the features (NAMES) of the queued jobs at positions `places` to `out`; for each job, the jobs behind it in
-    the queue are ignored.
+    """Write the features (NAMES) of the queued jobs at positions `positions` to `out`; for each job, the jobs behind it
+    in the queue are ignored.
 
-    `out` has shape (places, features). Each draw of run times is simulated once, until all waiting jobs have started.
-    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. Costs O(places
-    (queued + running)), times the logarithm of a heap's size.
+    `out` has shape (positions, features). Each draw of run times is simulated once, until all waiting jobs have
+    started. `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. Costs
+    O(positions (queued + running)), times the logarithm of a heap's size.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future
@@ -396,8 +396,8 @@ def describe_queue(
             pass
         for k in range(n):
             waits[plan, k] = f.start[k] - now if math.isfinite(f.start[k]) else math.nan
-    for place in range(len(places)):
-        k = places[place]
+    for place in range(len(positions)):
+        k = positions[place]
         i = queue[s.queue_first + k]
         look_around(s, m, jobs[i], i, s.queue_first + k, now, runs, runs[i], room)
         for plan in range(len(waits)):
@@ -407,9 +407,9 @@ def describe_queue(
             out[place, column] = room.out[column]
 
 
-_AT = {name: place for place, name in enumerate(NAMES)}
-_QUEUED, _BEFORE = _AT["queue: all: jobs"], _AT["queue: no larger nor longer: jobs"]
-_FITS, _SHADOW, _OWN = _AT["fits"], _AT["shadow by forecasts"], _AT["queue: own: jobs"]
+_INDEX = {name: place for place, name in enumerate(NAMES)}
+_QUEUED, _BEFORE = _INDEX["queue: all: jobs"], _INDEX["queue: no larger nor longer: jobs"]
+_FITS, _SHADOW, _OWN = _INDEX["fits"], _INDEX["shadow by forecasts"], _INDEX["queue: own: jobs"]
 
 
 def reason(features: np.ndarray) -> str:

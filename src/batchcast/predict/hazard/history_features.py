@@ -62,11 +62,11 @@ class WaitHistory(NamedTuple):
     numbers: np.ndarray
 
 
-def blank_history(places: int = 1 << 12) -> WaitHistory:
-    """Return an empty history; `places` is the size of the hash table of classes, a power of two."""
+def blank_history(size: int = 1 << 12) -> WaitHistory:
+    """Return an empty history; `size` is the size of the hash table of classes, a power of two."""
     numbers = np.zeros(NUMBERS + len(RATES) * len(SPANS_S))
     numbers[TIME] = -math.inf
-    return WaitHistory(np.zeros(places, CLASS), np.zeros(RECENT_STARTS, STARTED), numbers)
+    return WaitHistory(np.zeros(size, CLASS), np.zeros(RECENT_STARTS, STARTED), numbers)
 
 
 def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
@@ -296,6 +296,6 @@ def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> No
 
 
 @inlined
-def within_two(one: float, other: float) -> bool:
+def within_two(first: float, second: float) -> bool:
     """Return whether the two values differ at most by a factor of two."""
-    return one <= 2.0 * other and other <= 2.0 * one
+    return first <= 2.0 * second and second <= 2.0 * first

@@ -77,11 +77,11 @@ class Hazard(NamedTuple):
     trees: Trees
     start: np.ndarray
 
-    def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    def curves(self, features: np.ndarray, prior_curves: np.ndarray | None = None) -> np.ndarray:
         """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. Costs O(33 trees) per
         row.
 
-        `known` are the predicted distributions (n, 33) that the model corrects, if it was fitted to correct a
+        `prior_curves` are the predicted distributions (n, 33) that the model corrects, if it was fitted to correct a
         prediction.
         """
         out = np.ones((len(features), BINS))
@@ -90,7 +90,7 @@ class Hazard(NamedTuple):
             rows = np.empty((len(part), BINS - 1, part.shape[1] + 1), part.dtype)
             rows[:, :, :-1], rows[:, :, -1] = part[:, None, :], np.arange(BINS - 1)
             raw = self.trees.predict(rows.reshape(-1, rows.shape[2])).reshape(len(part), BINS - 1)
-            start = self.start[None, :] if known is None else log_odds(known[low : low + BLOCK])
+            start = self.start[None, :] if prior_curves is None else log_odds(prior_curves[low : low + BLOCK])
             stays = 1.0 / (1.0 + np.exp(raw + start[:, : BINS - 1]))
             out[low : low + BLOCK, : BINS - 1] = 1.0 - np.cumprod(stays, axis=1)
         return out
@@ -108,13 +108,13 @@ def log_odds(curves: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(chance / (1.0 - chance)))
 
 
-def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | None = None) -> Hazard | None:
+def fit(features: np.ndarray, waits: Waits, seed: int = 0, prior_curves: np.ndarray | None = None) -> Hazard | None:
     """Fit the model to features (n, f); None if the outcomes of fewer than two bins are known.
 
     Each job gives a training row for every bin that it entered, with outcome 0 for bins that it passed entirely, 1 for
     the bin in which it started. A job that still waits has rows only for the bins that it has passed, so censoring is
-    exact. LightGBM fits the trees in one thread. The trees correct the predictions `known` (n, 33), which are
-    LightGBM's initial score; without `known`, the trees correct the base rates of the bins.
+    exact. LightGBM fits the trees in one thread. The trees correct the predictions `prior_curves` (n, 33), which are
+    LightGBM's initial score; without `prior_curves`, the trees correct the base rates of the bins.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
@@ -129,16 +129,16 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
         return None
     import lightgbm
 
-    if known is None:
+    if prior_curves is None:
         rate = (np.bincount(bins, weight * starts, BINS) + 0.5) / (np.bincount(bins, weight, BINS) + 1.0)
         base = np.log(rate / (1.0 - rate))
         first = base[bins]
     else:
         base = np.full(BINS, np.nan)
-        first = log_odds(known)[job, bins]
+        first = log_odds(prior_curves)[job, bins]
     rows = np.column_stack([features[job], bins.astype(np.float32)])
     data = lightgbm.Dataset(rows, starts.astype(float), weight=weight, init_score=first, free_raw_data=True)
-    trees, speed = (TREES, RATE) if known is None else (REST_TREES, REST_RATE)
+    trees, speed = (TREES, RATE) if prior_curves is None else (REST_TREES, REST_RATE)
     settings = {
         **{"objective": "binary", "num_leaves": LEAVES, "learning_rate": speed, "verbosity": -1},
         **{"min_data_in_leaf": min(LEAST_ROWS, max(len(rows) // 50, 5)), "num_threads": 1, "seed": seed},
@@ -153,7 +153,7 @@ class Taught(NamedTuple):
 
     features: np.ndarray
     waits: Waits
-    known: np.ndarray | None = None
+    prior_curves: np.ndarray | None = None
 
 
 Models = tuple[Hazard | None, ...]
@@ -175,7 +175,7 @@ class Fitting:
     """
 
     def __init__(self, taught: tuple[Taught, ...], seed: int) -> None:
-        self._given: tuple[tuple[Taught, ...], int] | None = (taught, seed)
+        self._training_data: tuple[tuple[Taught, ...], int] | None = (taught, seed)
         self._models: Models = ()
         self._future: Future[Models] | None = None
 
@@ -190,29 +190,29 @@ class Fitting:
 
         The future's result may be None if a package that the fit needs is missing; there are no models in this case.
         """
-        if self._future is None and self._given is not None:
+        if self._future is None and self._training_data is not None:
             self._future = run(self._work)
 
     def result(self) -> Models:
         """Return the models, after waiting for the fit or running it now; None for a model with too little data."""
-        if self._given is not None:
-            none = tuple(None for _ in self._given[0])
+        if self._training_data is not None:
+            none = tuple(None for _ in self._training_data[0])
             self._models = (self._work() if self._future is None else self._future.result()) or none
-            self._given = None
+            self._training_data = None
         return self._models
 
     def _work(self) -> Models:
-        assert self._given is not None
-        taught, seed = self._given
-        return tuple(fit(one.features, one.waits, seed, one.known) for one in taught)
+        assert self._training_data is not None
+        taught, seed = self._training_data
+        return tuple(fit(one.features, one.waits, seed, one.prior_curves) for one in taught)
 
     def __getstate__(self) -> tuple[tuple[tuple[Taught, ...], int] | None, Models]:
         if self._future is not None and self._future.done():
             self.result()
-        return self._given, self._models
+        return self._training_data, self._models
 
     def __setstate__(self, state: tuple[tuple[tuple[Taught, ...], int] | None, Models]) -> None:
-        self._given, self._models = state
+        self._training_data, self._models = state
         self._future = None
 
 

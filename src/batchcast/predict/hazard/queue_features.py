@@ -54,19 +54,19 @@ def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
 
 
 @inlined
-def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
+def at_level(row: np.ndarray, limit: float, wanted_level: float) -> float:
     """Return the run-time quantile at a level, in seconds; the inverse of `reached`."""
     top = longest(row, limit)
     if row[0] != row[0]:
-        return wanted * top
+        return wanted_level * top
     below, level = 0.0, 0.0
     for k in range(COUNT):
         value = min(np.float64(row[k]), top)
-        if wanted < _LEVELS[k]:
-            seconds: float = below + (value - below) * (wanted - level) / (_LEVELS[k] - level)
+        if wanted_level < _LEVELS[k]:
+            seconds: float = below + (value - below) * (wanted_level - level) / (_LEVELS[k] - level)
             return seconds
         below, level = value, _LEVELS[k]
-    return below + (top - below) * (wanted - level) / (1.0 - level)
+    return below + (top - below) * (wanted_level - level) / (1.0 - level)
 
 
 @inlined
@@ -148,11 +148,11 @@ def write_queue(
 
 
 @inlined
-def add(total: np.ndarray, other: Record, age: float) -> None:
+def add(total: np.ndarray, job: Record, age: float) -> None:
     """Add a queued job to the sums of a group."""
     total[0] += 1.0
-    total[1] += other.procs
-    total[2] += other.procs * bounded(other.limit)
+    total[1] += job.procs
+    total[2] += job.procs * bounded(job.limit)
     total[3] += age
     total[4] = max(total[4], age)
     total[5] = min(total[5], age)

@@ -10,7 +10,7 @@ import numpy as np
 from ..protocol import Grounds, Prediction
 from .bins import BINS, rest_of
 from .calibrated_waits import LEVELS, CalibratedWaits, LevelsBySpan, Pool
-from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
+from .components import DRAWS, SIMULATIONS, Lag, curves_around, pool_curves
 from .features import AT_DRAWS, NAMES, reason
 from .model import ENDED, Hazard, Submissions, Waits
 
@@ -28,19 +28,12 @@ SHARE = 0.5
 """Weight of the model's probabilities; the probabilities that the model corrects have the remaining weight. A half
 was better than either alone.
 """
-ON_NODES = 1 + len(SPREADS) + 1
+ON_NODES = 1 + len(SIMULATIONS) // 2
 """Number of components that need no features of the queue; the model corrects the mean of these components."""
-RENEWAL_COMPONENTS = (
-    "forecast at submission, given the time waited",
-    *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, with the observed lag",
-    *("simulation" for _ in SPREADS),
-    "simulation, with the observed lag",
-    "model",
-)
+RENEWAL_COMPONENTS = ("forecast at submission, given the time waited", *SIMULATIONS, "model")
 """Components of the remaining wait; the last is the model; before its first fit the other components are averaged."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
-RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
+RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in SIMULATIONS), Grounds.MODEL)
 GONE = 1e-6
 """Level at which a renewed prediction of the whole wait equals the time already waited."""
 
@@ -56,11 +49,11 @@ class Snapshot(NamedTuple):
     on_nodes: np.ndarray
 
 
-def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
+def sampled_positions(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
     """Draw the queue positions of at most MOST jobs that have waited 1 s or longer, for the sample taken after
     submission `number`.
 
-    >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
+    >>> sampled_positions(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
     [0, 2]
     """
     there = np.flatnonzero(waited >= 1.0)
@@ -72,43 +65,43 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 class Renewed(NamedTuple):
     """Renewed predictions of all queued jobs in order of arrival: `row`, seconds `waited`, the distribution `chances`
-    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component that made the prediction (`way`, (n,)),
-    and the present `features` (n, f).
+    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component that made the prediction (`component`,
+    (n,)), and the present `features` (n, f).
     """
 
     row: np.ndarray
     waited: np.ndarray
     chances: np.ndarray
     bounds: np.ndarray
-    way: np.ndarray
+    component: np.ndarray
     features: np.ndarray
 
-    def words(self, place: int) -> str:
+    def words(self, position: int) -> str:
         """Explain in words why one job waits at present."""
-        return reason(self.features[place])
+        return reason(self.features[position])
 
-    def prediction(self, place: int) -> Prediction:
+    def prediction(self, position: int) -> Prediction:
         """Return a prediction of one job's whole wait: the time waited plus the remaining wait."""
-        waited = float(self.waited[place])
-        rest = np.maximum(np.ceil(self.bounds[place] - 1e-9), 0.0)
+        waited = float(self.waited[position])
+        rest = np.maximum(np.ceil(self.bounds[position] - 1e-9), 0.0)
         whole = np.maximum(waited + rest, 1.0).tolist()
-        way = int(self.way[place])
-        words = f"{RENEWAL_COMPONENTS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
-        grounds = RENEWAL_GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
+        component = int(self.component[position])
+        words = f"{RENEWAL_COMPONENTS[component] if component >= 0 else 'nothing known'}: {self.words(position)}"
+        grounds = RENEWAL_GROUNDS[component] if component >= 0 else Grounds.NO_HISTORY
         levels, quantiles = (GONE, *LEVELS), (max(waited, 1.0), *whole)
         return Prediction(whole[len(LEVELS) // 2], levels, quantiles, words, grounds)
 
 
 class Expected(NamedTuple):
     """Uncorrected predictions of remaining waits: distributions (n, 33), the component that made each distribution
-    (`way`, -1 if none), the distributions `known` (n, 33) that the model corrected, and the other components'
-    distributions (n, components - 1, 33), NaN if missing.
+    (`component`, -1 if none), the distributions `prior_curves` (n, 33) that the model corrected, and the other
+    components' distributions (n, components - 1, 33), NaN if missing.
     """
 
     curves: np.ndarray
-    way: np.ndarray
-    known: np.ndarray
-    others: np.ndarray
+    component: np.ndarray
+    prior_curves: np.ndarray
+    other_curves: np.ndarray
 
 
 class _Look(NamedTuple):
@@ -121,7 +114,7 @@ class _Look(NamedTuple):
     waited: float
     simulated: float
     on_nodes: float
-    others: np.ndarray
+    other_curves: np.ndarray
 
 
 class Renewal:
@@ -146,7 +139,7 @@ class Renewal:
     on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
-    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
+    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).component
     array([], dtype=int64)
     """
 
@@ -158,7 +151,7 @@ class Renewal:
         self.calibration = LevelsBySpan(BORROWED)
         self.lag, self.lag_on_nodes = Lag(), Lag()
         self.number = 0
-        self.of: dict[int, list[_Look]] = {}
+        self.looks: dict[int, list[_Look]] = {}
 
     def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
         """Predict remaining waits with the model, or, before the model's first fit, with the other components.
@@ -166,28 +159,25 @@ class Renewal:
         `promised` are the distributions (n, 33) of the whole wait that were predicted at submission, NaN if unknown.
         """
         given = rest_of(promised, look.waited)
-        others = np.full((len(given), MODEL, BINS), np.nan)
-        others[:, 0] = given
-        for place in np.flatnonzero(~np.isnan(look.on_nodes[:, 0])).tolist():
-            nodes = tuple(look.on_nodes[place].tolist())
-            others[place, 1:ON_NODES] = curves_on_nodes(nodes, self.lag_on_nodes.of(nodes[DRAWS // 2]))
-        known = given
+        other_curves = np.full((len(given), MODEL, BINS), np.nan)
+        other_curves[:, 0] = given
+        prior_curves = given
         if not np.isnan(look.on_nodes).all():
-            known = np.where(np.isnan(others[:, :ON_NODES, 0]).all(axis=1)[:, None], given, self.pool.mean(others))
-        curves, way = known.copy(), np.full(len(given), MODEL)
-        asked = ~np.isnan(known[:, 0]) & bool(self.models)
+            lags = self.lag_on_nodes.of_each(look.on_nodes[:, DRAWS // 2])
+            other_curves[:, 1:ON_NODES] = curves_around(look.on_nodes, lags)
+            is_unknown = np.isnan(other_curves[:, :ON_NODES, 0]).all(axis=1)
+            prior_curves = np.where(is_unknown[:, None], given, self.pool.mean(other_curves))
+        curves, component = prior_curves.copy(), np.full(len(given), MODEL)
+        asked = ~np.isnan(prior_curves[:, 0]) & bool(self.models)
         if asked.any():
-            new = np.mean([model.curves(look.features[asked], known[asked]) for model in self.models], axis=0)
-            curves[asked] = SHARE * new + (1.0 - SHARE) * known[asked]
+            new = np.mean([model.curves(look.features[asked], prior_curves[asked]) for model in self.models], axis=0)
+            curves[asked] = SHARE * new + (1.0 - SHARE) * prior_curves[asked]
         rest = ~asked
         if rest.any():
             features = look.features[rest]
-            lags = np.array([self.lag.of(one) for one in features[:, AT_DRAWS].tolist()])[:, None]
-            simulated = [simulated_curves(features, spread) for spread in SPREADS]
-            late = simulated_curves(features, SPREADS[-1], lags)
-            others[rest, ON_NODES:] = np.stack([*simulated, late], axis=1)
-            curves[rest], way[rest] = self.pool.mean(others[rest]), self.pool.heaviest(others[rest])
-        return Expected(curves, way, known, others)
+            other_curves[rest, ON_NODES:] = pool_curves(features, self.lag.of_each(features[:, AT_DRAWS]))
+            curves[rest], component[rest] = self.pool.mean(other_curves[rest]), self.pool.heaviest(other_curves[rest])
+        return Expected(curves, component, prior_curves, other_curves)
 
     def fitted(self, model: Hazard | None) -> None:
         """Use a newly fitted model from now on; None (too little data) has no effect."""
@@ -203,9 +193,9 @@ class Renewal:
         bounds = CalibratedWaits.bounds(chances)
         for k, row in enumerate(look.row.tolist()):
             waited, on_nodes = float(look.waited[k]), float(look.on_nodes[k, DRAWS // 2])
-            one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), on_nodes, said.others[k])
-            self.of.setdefault(row, []).append(one)
-            self.ring.add(self.number, now, np.concatenate([look.features[k], said.known[k]]), born)
+            one = _Look(self.number, waited, float(look.features[k, AT_DRAWS]), on_nodes, said.other_curves[k])
+            self.looks.setdefault(row, []).append(one)
+            self.ring.add(self.number, now, np.concatenate([look.features[k], said.prior_curves[k]]), born)
             self.calibration.issue(self.number, row, now, waited, bounds[k])
             self.number += 1
         return chances
@@ -225,7 +215,7 @@ class Renewal:
         """Record that a job left the queue after `wait` seconds; `fate` is ENDED (it started), LEFT (cancelled) or
         SPOILED (do not learn from it).
         """
-        for look in self.of.pop(row, ()):
+        for look in self.looks.pop(row, ()):
             rest = max((wait or 0.0) - look.waited, 0.0)
             self.ring.resolved(look.number, rest, fate)
             if fate != ENDED:
@@ -234,5 +224,5 @@ class Renewal:
             self.calibration.ended(look.number, rest)
             self.lag.add(look.simulated, rest)
             self.lag_on_nodes.add(look.on_nodes, rest)
-            if not np.isnan(look.others[1:, 0]).all():  # with a single component there is nothing to compare
-                self.pool.came_out(look.others, rest)
+            if not np.isnan(look.other_curves[1:, 0]).all():  # with a single component there is nothing to compare
+                self.pool.record_outcome(look.other_curves, rest)

@@ -123,7 +123,7 @@ class Calibrated:
         if isinstance(event, Start):
             self.keeper.begin(event.job.row, event.time)
         elif isinstance(event, End):
-            self.keeper.known(event.job.row, event.run_time)
+            self.keeper.resolve(event.job.row, event.run_time)
         elif isinstance(event, Withdraw | Requeue | Change):
             self.keeper.forget(event.job.row)
         self.answered = None
@@ -153,7 +153,7 @@ class Calibrated:
             longest=np.where(np.isinf(certain), DAY, certain),
             certain=certain,
             run=outcome(trace)[2],
-            said=(answers.levels, answers.quantiles),
+            predicted=(answers.levels, answers.quantiles),
             lots=self.lots,
             tick=tick,
         )
@@ -175,7 +175,7 @@ class Calibrated:
             return answer, np.full(len(self.levels), longest), certain, None
         owner, curve = self._owner(job), (answer.levels, answer.quantiles, longest)
         drawn = self.keeper.drawn(owner) if self.lots else None
-        bounds = bounds_at(self.keeper.asked(owner), *curve)
+        bounds = bounds_at(self.keeper.requested_levels(owner), *curve)
         return answer, bounds, certain, None if drawn is None else bounds_at(drawn, *curve)
 
     def _owner(self, job: JobRequest) -> Hashable:

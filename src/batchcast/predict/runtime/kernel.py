@@ -275,7 +275,7 @@ class Kernel:
         comparisons."""
         row, begun = event.job.row, event.time if isinstance(event, Start) else math.nan
         if isinstance(event, Change):
-            begun, asked = self.memory.unfinished[["start", "asked"]][self.slots[row]].tolist()
+            begun, asked = self.memory.unfinished[["start", "submit"]][self.slots[row]].tolist()
             self._enter(event.job, asked)
         else:
             similarity.stopped(self.memory, self.slots[row])

@@ -60,10 +60,10 @@ BETWEEN, MEDIAN, ACCURACY, GEOMETRIC = range(4)
 
 FINISHED = np.dtype(
     [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
-     ("seen", "i8"), ("rank", "i4"), ("user", "i4")]
+     ("stamp", "i8"), ("rank", "i4"), ("user", "i4")]
 )  # 64 bytes: one line of the processor's cache  # fmt: skip
 UNFINISHED = np.dtype(
-    [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
+    [("submit", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
      ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
      ("sorted", "i8"), ("compared", "i8"), ("fields", "i8"), ("oldest", "i8")]
 )  # fmt: skip
@@ -102,7 +102,7 @@ class Memory(NamedTuple):
     steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each candidate
     sorted: np.ndarray  # (slots, most) the candidates in order of run time, `sorted` of them
     running: np.ndarray  # (users,) slot of the job started last, NOBODY
-    place: np.ndarray  # (fields,) index of a field's weight, -1 while no job has had the field
+    weight_index: np.ndarray  # (fields,) index of a field's weight, -1 while no job has had the field
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) each user's offset to theta, likewise
     difference: np.ndarray  # (rooms, terms, LISTED) of the candidates; one row per term, so that loops vectorize
@@ -153,7 +153,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
         steps=np.zeros((slots, LISTED), np.int8),
         sorted=np.zeros((slots, MOST), np.uint16),
         running=np.full(users, NOBODY, np.int64),
-        place=np.full(fields, -1, np.int64),
+        weight_index=np.full(fields, -1, np.int64),
         theta=theta,
         offset=np.zeros((users, 2, TERMS)),
         difference=np.zeros((rooms, TERMS, LISTED)),
@@ -167,11 +167,11 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
     )
 
 
-def grown(memory: Memory, what: str, size: int) -> Memory:
+def grown(memory: Memory, dimension: str, size: int) -> Memory:
     """Return the memory with one dimension, `ring` (before it wraps around), `slots`, `users` or `classes`, enlarged to
     `size`."""
     sizes = {"ring": len(memory.finished), "slots": len(memory.unfinished), "users": len(memory.ends)}
-    larger = make_memory(**{**sizes, "classes": memory.head.shape[1], what: size})
+    larger = make_memory(**{**sizes, "classes": memory.head.shape[1], dimension: size})
     changed = {}
     for name, old in memory._asdict().items():
         new = getattr(larger, name)
@@ -284,8 +284,8 @@ def choose_candidates(m: Memory, slot: int) -> int:
             place = place_in(number, round_began, length)
             there = finished[place]
             is_listed = number >= listed_from and (kind < LIMIT or there.user == user)
-            if kind == USER or not (is_listed or there.seen == stamp):
-                there.seen = stamp
+            if kind == USER or not (is_listed or there.stamp == stamp):
+                there.stamp = stamp
                 listed[n], steps_of[n] = number, steps
                 n += 1
             number = before[place, kind]
@@ -348,9 +348,9 @@ def fetch_window(m: Memory, slot: int, own: int) -> None:
 
 
 @inlined
-def into_window(m: Memory, slot: int, number: int, place: np.uint64) -> None:
+def into_window(m: Memory, slot: int, number: int, index: np.uint64) -> None:
     """Add a finished job that is already in the ring to its user's window, as the window's newest job."""
-    there, classes = m.finished[place], m.classes[slot]
+    there, classes = m.finished[index], m.classes[slot]
     if there.user >= len(m.window):
         return
     window, codes, at = m.window[there.user], m.window_codes[there.user], newest_in_window(there.rank)
@@ -366,7 +366,7 @@ def into_window(m: Memory, slot: int, number: int, place: np.uint64) -> None:
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log(2) in two parts; k * LN2_HIGH is exact
 INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to an integer, found in the low bits
 INTEGER_BITS = 0x4338000000000000
-ONE = 0x3FF0000000000000
+ONE_BITS = 0x3FF0000000000000
 ROOT_HALF = 0x3FE6A09E667F3BCD
 MANTISSA = 0x000FFFFFFFFFFFFF
 BIAS = 1023
@@ -396,7 +396,7 @@ def logarithm_from_one(x: float) -> float:
     x = 2^k m with m between the square roots of 1/2 and 2. log m = 2 atanh(s), s = (m - 1) / (m + 1), as a polynomial
     in odd powers with minimax coefficients, as in common C libraries (Cody & Waite; error below 2^-58).
     """
-    shifted = np.float64(x).view(np.int64) + np.int64(ONE - ROOT_HALF)
+    shifted = np.float64(x).view(np.int64) + np.int64(ONE_BITS - ROOT_HALF)
     k = np.int64((shifted >> 52) - BIAS + INTEGER_BITS).view(np.float64) - INTEGER
     m = np.int64((shifted & np.int64(MANTISSA)) + np.int64(ROOT_HALF)).view(np.float64)
     f = m - 1.0
@@ -480,7 +480,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
     """Convert the candidates' collected values to differences from the job; the first `own` candidates are the user's
     latest jobs, newest first."""
     job = m.unfinished[slot]
-    asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
+    submit, log_limit, log_procs = job.submit, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
     ratio, differs = rows[LIMIT_RATIO], rows[LIMIT_DIFFERS]
     by_procs, procs_differ = rows[PROCS_RATIO], rows[PROCS_DIFFER]
@@ -493,9 +493,9 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
     for j in range(padded):
         by_procs[j], procs_differ[j] = apart(log_procs, by_procs[j])
     for j in range(padded):
-        between[j] = logarithm_from_one(1.0 + abs(asked - between[j]) / 60.0)
+        between[j] = logarithm_from_one(1.0 + abs(submit - between[j]) / 60.0)
     for j in range(padded):
-        age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
+        age[j] = logarithm_from_one(1.0 + max(submit - age[j], 0.0) / 60.0)
     for j in range(own):
         rank[j] = m.log_rank[j]
     others = rank[own:n]  # a slice, because numba only vectorizes loops that start at 0
@@ -564,20 +564,20 @@ def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
 
 
 @inner
-def likeness(m: Memory, slot: int, other: int) -> float:
+def likeness(m: Memory, slot: int, running_slot: int) -> float:
     """Return theta . d between an unfinished job and a running job, where both jobs have the same user and the running
     job counts as the user's newest job.
 
     Theta is the sum of the shared and the user's own weights that `weigh` has written for this job.
     """
-    job, theirs, theta = m.unfinished[slot], m.unfinished[other], m.sums[0]
+    job, theirs, theta = m.unfinished[slot], m.unfinished[running_slot], m.sums[0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)
     exponent: float = theta[LIMIT_RATIO] * ratio + theta[LIMIT_DIFFERS] * differs
     ratio, differs = apart(job.log_procs, theirs.log_procs)
     exponent += theta[PROCS_RATIO] * ratio + theta[PROCS_DIFFER] * differs
-    exponent += theta[APART] * math.log(1.0 + abs(job.asked - theirs.asked) / 60.0)
+    exponent += theta[APART] * math.log(1.0 + abs(job.submit - theirs.submit) / 60.0)
     for f in range(m.numbers[KNOWN_FIELDS]):
-        if m.codes[slot, f] != m.codes[other, f]:
+        if m.codes[slot, f] != m.codes[running_slot, f]:
             exponent += theta[OWN + f]
     return exponent
 
@@ -951,7 +951,7 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     Fields that are unknown for all earlier jobs are ignored, because every candidate would differ in them.
     """
     job, user = m.unfinished[slot], codes[0]
-    job.asked, job.limit = numbers[0], numbers[1]
+    job.submit, job.limit = numbers[0], numbers[1]
     job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
     job.user, job.rank, job.start = user, m.ends[user], math.nan
     job.next = job.previous = NOBODY
@@ -959,11 +959,11 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     for kind in range(CLASSES):
         m.classes[slot, kind] = codes[1 + kind]
         m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
-    for f in range(len(m.place)):
+    for f in range(len(m.weight_index)):
         m.codes[slot, f] = 0
-    for f in range(len(m.place)):
-        if m.place[f] >= 0:
-            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+    for f in range(len(m.weight_index)):
+        if m.weight_index[f] >= 0:
+            m.codes[slot, m.weight_index[f]] = codes[1 + CLASSES + f]
 
 
 @kernel
@@ -976,12 +976,12 @@ def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> N
 @inner
 def met(m: Memory, slot: int, codes: np.ndarray) -> None:
     """Add the fields that no earlier job had to the compared fields."""
-    for f in range(len(m.place)):
-        if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
-            m.place[f] = m.numbers[KNOWN_FIELDS]
-            m.theta[0, OWN + m.place[f]] = FIELD_START[f]
+    for f in range(len(m.weight_index)):
+        if m.weight_index[f] < 0 and codes[1 + CLASSES + f] != 0:
+            m.weight_index[f] = m.numbers[KNOWN_FIELDS]
+            m.theta[0, OWN + m.weight_index[f]] = FIELD_START[f]
             m.numbers[KNOWN_FIELDS] += 1
-            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+            m.codes[slot, m.weight_index[f]] = codes[1 + CLASSES + f]
 
 
 @kernel
@@ -1106,11 +1106,11 @@ def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool)
     job, number = m.unfinished[slot], m.numbers[TOTAL]
     place = number % len(m.finished)
     kept = m.finished[place]
-    kept.submit, kept.end, kept.run, kept.log_run = job.asked, now, run, math.log(run)
-    kept.log_limit, kept.log_procs, kept.user, kept.seen = job.log_limit, job.log_procs, job.user, 0
+    kept.submit, kept.end, kept.run, kept.log_run = job.submit, now, run, math.log(run)
+    kept.log_limit, kept.log_procs, kept.user, kept.stamp = job.log_limit, job.log_procs, job.user, 0
     m.ends[job.user] += 1
     kept.rank = m.ends[job.user]
-    for f in range(len(m.place)):
+    for f in range(len(m.weight_index)):
         m.finished_codes[place, f] = m.codes[slot, f]
     for kind in range(CLASSES):
         m.before[place, kind] = m.head[kind, m.classes[slot, kind]]

@@ -25,20 +25,19 @@ from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
 from ..hazard.calibrated_waits import LEVELS, Bursts, CalibratedWaits, jitter
-from ..hazard.components import DRAWS, SAID_NOTHING, SPREADS, Lag, Nodes, RecentWaits, curves_on_nodes, simulated_curves
+from ..hazard.components import DRAWS, NO_SIMULATION, SIMULATIONS, Lag, Nodes, RecentWaits, curves_around, pool_curves
 from ..hazard.features import AT_DRAWS, PLANS, describe_queue, reason
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.model import ENDED, LEFT, SPOILED, Fitting, Hazard, Submissions, Taught
 from ..hazard.queue_features import COUNT
-from ..hazard.renewal import EVERY, LEAST_VOTES, Renewal, Renewed, Snapshot, sampled_places
+from ..hazard.renewal import EVERY, LEAST_VOTES, Renewal, Renewed, Snapshot, sampled_positions
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel, RunTimes
-from .scheduler_replay import Asked, Length, start_on, starts_on
+from .scheduler_replay import Length, MachineJobs, start_on, starts_on
 
 Looks = dict[int, Snapshot]
 Class = tuple[int, int, int, int]
 Sender = tuple[int, ...]
-Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
@@ -90,8 +89,8 @@ def seen_in(
         votes += votes_of(bursts, steps, senders, counts)
         if seed is not None and number <= len(looked_after) and votes >= LEAST_VOTES:
             now = float(plan.time[last])
-            places = sampled_places(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
-            snapshots[int(plan.index[last])] = look_at(state, history, places, now, runs, room)
+            positions = sampled_positions(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
+            snapshots[int(plan.index[last])] = look_at(state, history, positions, now, runs, room)
             votes = 0
         first = last + 1
     told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
@@ -110,19 +109,19 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 
 
 def look_at(
-    state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
+    state: Columns, history: WaitHistory, positions: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """Return the waits so far and the features of the queued jobs at positions `places`.
+    """Return the waits so far and the features of the queued jobs at positions `positions`.
 
     Each draw of run times is simulated once for all queued jobs.
     """
     queue = state.queued_entries()
-    jobs = state.jobs[queue[places]]
-    features = np.zeros((len(places), len(kernel.NAMES)), np.float32)
-    if len(places):
+    jobs = state.jobs[queue[positions]]
+    features = np.zeros((len(positions), len(kernel.NAMES)), np.float32)
+    if len(positions):
         waits = np.zeros((len(PLANS), len(queue)))
-        describe_queue(state.record, history, now, runs, room, places.astype(np.int64), waits, features)
-    nothing = np.tile(SAID_NOTHING, (len(places), 1))
+        describe_queue(state.record, history, now, runs, room, positions.astype(np.int64), waits, features)
+    nothing = np.tile(NO_SIMULATION, (len(positions), 1))
     return Snapshot(jobs["row"].copy(), np.maximum(now - jobs["submit"], 0.0), features, nothing)
 
 
@@ -207,10 +206,12 @@ class NodesComponent:
         simulated remaining waits are added to each snapshot.
 
     >>> from batchcast.machines.machine import homogeneous
-    >>> way = NodesComponent(homogeneous(2, 4, 4000.0))
+    >>> component = NodesComponent(homogeneous(2, 4, 4000.0))
     >>> job = JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
-    >>> way.predict(job, SystemState(8.0)).point, way.curves((math.log1p(60.0),) * DRAWS, (0, 0, 0, 1)).shape
-    (0.0, (3, 33))
+    >>> component.predict(job, SystemState(8.0)).point
+    0.0
+    >>> component.curves((math.log1p(60.0),) * DRAWS, (0, 0, 0, 1)).shape
+    (3, 33)
     """
 
     def __init__(self, machine: Machine, looks: Looks | None = None) -> None:
@@ -236,8 +237,8 @@ class NodesComponent:
         """
         if not 0 < len(at.queued) <= MOST_WAITING:
             return {}
-        asked = Asked.of(self.machine, at)
-        futures = [starts_on(self.machine, at, length, asked) for length in self._futures(at)]
+        machine_jobs = MachineJobs.of(self.machine, at)
+        futures = [starts_on(self.machine, at, length, machine_jobs) for length in self._futures(at)]
         together = set(futures[0]).intersection(*futures[1:])
         return {row: tuple(sorted(math.log1p(future[row] - at.now) for future in futures)) for row in together}
 
@@ -273,7 +274,7 @@ class NodesComponent:
     def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
         """Add the remaining waits of the node simulation to a snapshot of waiting jobs."""
         said = self.of_waiting(at)
-        each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
+        each = [said.get(row, NO_SIMULATION) for row in look.row.tolist()]
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
@@ -282,7 +283,7 @@ class NodesComponent:
 
         NaN if the job never starts in one of the simulated futures.
         """
-        return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
+        return np.asarray(curves_around(np.array([simulated]), self.lag.of(simulated[DRAWS // 2], key))[0])
 
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
         """Return the sorted waits in all futures; reuse the waits simulated for an earlier job of the burst if
@@ -290,8 +291,8 @@ class NodesComponent:
         """
         if self.burst is not None and self.burst.answers(job, at.now):
             return self.burst.waits
-        asked = Asked.of(self.machine, at, job)
-        found = [start_on(self.machine, job, at, length, asked) for length in self._futures(at)]
+        machine_jobs = MachineJobs.of(self.machine, at, job)
+        found = [start_on(self.machine, job, at, length, machine_jobs) for length in self._futures(at)]
         return tuple(sorted(math.nan if isinstance(start, str) else start[0] - at.now for start in found))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
@@ -325,7 +326,7 @@ class NodesComponent:
         return drawn
 
 
-class Seen(NamedTuple):
+class Inputs(NamedTuple):
     """Intermediate results of the prediction for a job submitted now: run-time quantiles, features, simulated waits on
     nodes, component curves.
     """
@@ -336,15 +337,8 @@ class Seen(NamedTuple):
     curves: np.ndarray
 
 
-COMPONENTS = (
-    *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, with the observed lag",
-    *("simulation" for _ in SPREADS),
-    "simulation, with the observed lag",
-    "recent waits",
-    "model",
-)
-GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Grounds.MODEL)
+COMPONENTS = (*SIMULATIONS, "recent waits", "model")
+GROUNDS = (*(Grounds.SIMULATION for _ in SIMULATIONS), Grounds.CLASS, Grounds.MODEL)
 
 
 class Components:
@@ -356,10 +350,10 @@ class Components:
         A described machine. If `machine` is None, there is no node simulation.
 
     >>> components = Components(None)
-    >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)
+    >>> components.ended((0, 0, 0, 1), 0.0, NO_SIMULATION, 30.0)
     >>> from batchcast.predict.hazard.features import NAMES
     >>> features, unknown = np.zeros(len(NAMES), np.float32), np.full(BINS, np.nan)
-    >>> components.curves(features, (0, 0, 0, 1), SAID_NOTHING, unknown)[:, -1].tolist()
+    >>> components.curves(features, (0, 0, 0, 1), NO_SIMULATION, unknown)[:, -1].tolist()
     [nan, nan, nan, 1.0, 1.0, 1.0, 1.0, nan]
     """
 
@@ -383,19 +377,18 @@ class Components:
         """Return wait distributions (components, 33) from features (f,), class, node simulation and model; a missing
         component has NaN.
         """
-        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
-        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
-        return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
+        simulated = pool_curves(row[None, :], self.lag.of(float(row[AT_DRAWS]), key))[0]
+        nodes = np.full_like(simulated, np.nan) if self.nodes is None else self.nodes.curves(on_nodes, key)
+        return np.stack([*nodes, *simulated, self.recent.curve(key), model])
 
     def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
         """Return the node simulation's log(1 + wait) for a job submitted now; NaN without a node simulation."""
-        return SAID_NOTHING if self.nodes is None else self.nodes.simulated(job, at)
+        return NO_SIMULATION if self.nodes is None else self.nodes.simulated(job, at)
 
     def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
         """Simulate every job of a log on the nodes, and add simulated remaining waits to the snapshots."""
         if self.nodes is None:
-            return [SAID_NOTHING] * len(trace)
+            return [NO_SIMULATION] * len(trace)
         fresh = {"nodes": NodesComponent(self.nodes.machine, looks)}
         said = replay(trace, fresh, protocol=protocol, procs=procs, total=total)
         return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
@@ -428,7 +421,7 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     look = method.look(at)
     said = method.renewal.expected(look, method.at_submission(look.row))
     chances = method.renewal.calibration.chances(said.curves, look.waited)
-    return Renewed(look.row, look.waited, chances, CalibratedWaits.bounds(chances), said.way, look.features)
+    return Renewed(look.row, look.waited, chances, CalibratedWaits.bounds(chances), said.component, look.features)
 
 
 class Forecast:
@@ -536,7 +529,7 @@ class Forecast:
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
-        self.last_asked: tuple[JobRequest, int, Seen] | None = None
+        self.last_predicted: tuple[JobRequest, int, Inputs] | None = None
         self.number = self.votes = self.looked_at = 0
         self.bursts = Bursts()
         self.renewal = Renewal(window)
@@ -546,11 +539,11 @@ class Forecast:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the prediction of the job's wait: the median with quantiles."""
-        return self._prediction(*self._asked(job, at))
+        return self._prediction(*self._predicted_now(job, at))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """Return the wait distribution of a job submitted now."""
-        return WaitCurve(self._asked(job, at)[2])
+        return WaitCurve(self._predicted_now(job, at)[2])
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: record the prediction. Start, Withdraw: score the prediction and learn the wait. All events: learn
@@ -635,8 +628,7 @@ class Forecast:
                 chances = self.chances[i] = self.calibration.chances(curves, is_deep)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
-                who = log.keys[i], log.senders[i]
-                self._note(i, time, who, (log.rows[i], on_nodes[i]), curves, chances)
+                self._note(i, time, (log.keys[i], log.senders[i]), (log.rows[i], on_nodes[i]), curves, chances)
             elif kind in (START, WITHDRAW, END):
                 self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
             self._passes(time)
@@ -644,16 +636,16 @@ class Forecast:
                 self.snapshots.append((time, *self._take(log.snapshots[i], time)))
         return collect(answers)
 
-    def _asked(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _predicted_now(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features, component curves and predicted distribution of a job submitted now, not yet in the state."""
         columns, entry = at.columns(), np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, name_in(job, name)) for name in NAMES])
-        seen = self._seen(job, at, columns, entry, -1)
-        self.last_asked = job, at.version, seen
+        inputs = self._inputs_of(job, at, columns, entry, -1)
+        self.last_predicted = job, at.version, inputs
         is_deep = self.bursts.is_deep(sender_of(entry[0]))
-        return seen.features, seen.curves, self.calibration.chances(seen.curves, is_deep)
+        return inputs.features, inputs.curves, self.calibration.chances(inputs.curves, is_deep)
 
-    def _seen(self, job: JobRequest, at: SystemState, columns: Columns, entry: np.ndarray, itself: int) -> Seen:
+    def _inputs_of(self, job: JobRequest, at: SystemState, columns: Columns, entry: np.ndarray, itself: int) -> Inputs:
         """Describe a job and compute the curves (components, 33) of its wait; `itself` is its queue entry, or -1."""
         answer, row = self.run_time.predict(job, at), np.zeros(len(kernel.NAMES), np.float32)
         run = np.array(answer.quantiles if answer.levels else (math.nan,) * COUNT, np.float32)
@@ -661,7 +653,7 @@ class Forecast:
         kernel.describe_now(columns.record, self.history, entry, itself, at.now, self.runs, run, self.room, row)
         on_nodes = self.components.on_nodes(job, at)
         model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
-        return Seen(run, row, on_nodes, self.components.curves(row, class_of(entry[0]), on_nodes, model))
+        return Inputs(run, row, on_nodes, self.components.curves(row, class_of(entry[0]), on_nodes, model))
 
     def room_beside(self, columns: Columns) -> None:
         """Enlarge the work arrays if they are too small for the present number of running and waiting jobs."""
@@ -687,7 +679,7 @@ class Forecast:
     def of_waiting(self, at: SystemState) -> list[tuple[int, Prediction]]:
         """Return the row of each waiting job with a prediction of the whole wait, renewed from the present state."""
         now = renewed(self, at)
-        return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
+        return [(row, now.prediction(position)) for position, row in enumerate(now.row.tolist())]
 
     def look(self, at: SystemState) -> Snapshot:
         """Return the present features and the waits so far of every waiting job, in order of arrival."""
@@ -696,13 +688,13 @@ class Forecast:
     def _look(self, at: SystemState, columns: Columns) -> None:
         """Store a snapshot of a few waiting jobs as training data."""
         waited = at.now - columns.jobs["submit"][columns.queued_entries()]
-        self._take(self._look_at(at, sampled_places(waited, self.number, self.seed)), at.now)
+        self._take(self._look_at(at, sampled_positions(waited, self.number, self.seed)), at.now)
 
-    def _look_at(self, at: SystemState, places: np.ndarray) -> Snapshot:
+    def _look_at(self, at: SystemState, positions: np.ndarray) -> Snapshot:
         columns, nodes = at.columns(), self.components.nodes
         self.room_beside(columns)
-        look = look_at(columns, self.history, places, at.now, self.runs, self.room)
-        return look if nodes is None or not len(places) else nodes.of_look(look, at)
+        look = look_at(columns, self.history, positions, at.now, self.runs, self.room)
+        return look if nodes is None or not len(positions) else nodes.of_look(look, at)
 
     def _take(self, look: Snapshot, now: float) -> tuple[Snapshot, np.ndarray]:
         seen = np.array([row in self.numbers for row in look.row.tolist()], bool)
@@ -714,24 +706,28 @@ class Forecast:
         self.renewal.calibration.passes(now)
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
-        way = int(self.calibration.pool.heaviest(curves))
+        component = int(self.calibration.pool.heaviest(curves))
         bounds = np.minimum(np.maximum(np.ceil(self.calibration.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
-        grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
-        words = f"{COMPONENTS[way] if way >= 0 else 'nothing known'}: {reason(row)}"
+        grounds = GROUNDS[component] if component >= 0 else Grounds.NO_HISTORY
+        words = f"{COMPONENTS[component] if component >= 0 else 'nothing known'}: {reason(row)}"
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
         """Record a submitted job with its features and prediction; the system state already contains the job."""
         requests = columns.jobs[entry : entry + 1]
         key, sender = class_of(requests[0]), sender_of(requests[0])
-        if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
+        if (
+            self.last_predicted is not None
+            and self.last_predicted[0] is job
+            and self.last_predicted[1] == at.version - 1
+        ):
             # a job is predicted just before its submission; reusing that prediction halves the cost
-            seen = self.last_asked[2]
+            inputs = self.last_predicted[2]
         else:
-            seen = self._seen(job, at, columns, requests, entry)
-        run, row, on_nodes, curves = seen
+            inputs = self._inputs_of(job, at, columns, requests, entry)
+        run, row, on_nodes, curves = inputs
         self._make_room(entry + 1)
-        self.runs[entry], self.last_asked = run, None
+        self.runs[entry], self.last_predicted = run, None
         chances = self.calibration.chances(curves, self.bursts.is_deep(sender))
         self._note(job.row, at.now, (key, sender), (row, on_nodes), curves, chances)
 
@@ -739,13 +735,13 @@ class Forecast:
         self,
         row: int,
         now: float,
-        who: Who,
-        seen: tuple[np.ndarray, tuple[float, ...]],
+        key_and_sender: tuple[Class, Sender],
+        inputs: tuple[np.ndarray, tuple[float, ...]],
         curves: np.ndarray,
         chances: np.ndarray,
     ) -> None:
         """Store a submission with its features and its prediction."""
-        (key, sender), (features, on_nodes) = who, seen
+        (key, sender), (features, on_nodes) = key_and_sender, inputs
         is_deep = self.bursts.is_deep(sender)  # read this value before `counts` changes the burst
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE

@@ -59,10 +59,10 @@ class ForwardPlans:
 
     def _forget(self, at: SystemState | None) -> None:
         """Discard all plans, and follow the state `at` from now on."""
-        self.at, self.version = at, -1 if at is None else at.version
+        self.followed, self.version = at, -1 if at is None else at.version
         self.plans: list[ForwardPlan | None] = NO_PLANS.copy()
         self.entries: list[int] = []
-        self.place: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Process an event right after the state has been updated with it."""
@@ -70,14 +70,14 @@ class ForwardPlans:
         if isinstance(event, (Submit, Change)) and entry >= 0:
             self._note(entry, event.job, at)
         changes = at.version - self.version  # two changes if the simulated scheduler has changed the state as well
-        if self.at is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
+        if self.followed is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
             self._forget(at)
             return
         self.version = at.version
         if isinstance(event, Overdue) or self.plans == NO_PLANS:
             return
         if isinstance(event, Submit):
-            self.place[entry] = len(self.entries)
+            self.positions[entry] = len(self.entries)
             self.entries.append(entry)
         elif isinstance(event, Start):
             planned_end = at.columns().jobs["planned_end"][entry].item() if changes == 2 else np.nan
@@ -87,7 +87,7 @@ class ForwardPlans:
 
     def start(self, at: SystemState, total: float, procs: float, planned: float, column: int) -> float:
         """Return the start time of a job that joins the end of the queue now, on a machine of `total` processors."""
-        if self.at is not at or self.version != at.version:
+        if self.followed is not at or self.version != at.version:
             self._forget(at)
         columns = at.columns()
         busy = busy_procs(columns.record, self.noted)
@@ -110,10 +110,11 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if len(self.place) != len(self.entries) or self.plans == NO_PLANS:  # queue positions have gaps: renumber them
+        # queue positions have gaps: renumber them
+        if len(self.positions) != len(self.entries) or self.plans == NO_PLANS:
             self._forget(at)
             self.entries = queue.tolist()
-            self.place = {entry: place for place, entry in enumerate(self.entries)}
+            self.positions = {entry: place for place, entry in enumerate(self.entries)}
         ends, wide = np.empty(n := len(columns.running_entries())), np.empty(n, np.int64)
         procs, planned = np.empty(len(queue), np.int64), np.empty(len(queue))
         gather(columns.record, noted, column == PLANNED, at.now, ends, wide, procs, planned)
@@ -130,7 +131,7 @@ class ForwardPlans:
             plan.append(int(min(lengths[PROCS], 2.0 * LARGEST)), lengths[column])
 
     def _start(self, entry: int, now: float, planned_end: float) -> None:
-        place = self.place.pop(entry)
+        place = self.positions.pop(entry)
         _, *lengths = self.noted[entry].item()
         for column, plan in enumerate(self.plans):
             if plan is None:
@@ -155,7 +156,7 @@ class ForwardPlans:
         noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
         for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
             for job in jobs:
-                entry = at.place(job.row)
+                entry = at.entry_of_row(job.row)
                 if entry >= len(self.noted) or noted["row"][entry] != job.row:
                     noted[entry] = (job.row, *self.lengths(job, at))
         return noted

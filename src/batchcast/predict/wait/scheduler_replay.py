@@ -21,7 +21,7 @@ from ...formats.slurm.resources import expand
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
-from ...schedule.slurm.arrays import FAR
+from ...schedule.slurm.arrays import INFINITE
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
 from ..protocol import REFITTED, Grounds, Prediction, at_least_a_second, pass_on
@@ -35,7 +35,7 @@ LONGEST = 1e9
 
 
 def start_on(
-    machine: Machine, job: JobRequest, at: SystemState, length: Length, asked: Asked | None = None
+    machine: Machine, job: JobRequest, at: SystemState, length: Length, machine_jobs: MachineJobs | None = None
 ) -> tuple[float, int] | str:
     """Return the start time of `job` if no more jobs are submitted, and how many other jobs were skipped.
 
@@ -45,38 +45,38 @@ def start_on(
     jobs keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on.
     Nodes that are down now stay down during the simulation. Slurm's backfill plans with time limits, if they are known.
     Fair-share starts from the state's `usage`, or with equal shares if `usage` is unknown. A caller that simulates one
-    state several times passes the same dictionary `asked`, which caches the jobs' requests.
+    state several times passes the same dictionary `machine_jobs`, which caches the jobs' requests.
     """
-    asked = asked or Asked.of(machine, at, job)
-    mine = asked.request(LAST, job, at.now, length(job, at))
+    machine_jobs = machine_jobs or MachineJobs.of(machine, at, job)
+    mine = machine_jobs.request(LAST, job, at.now, length(job, at))
     if isinstance(mine, str):
         return mine
-    starts, lost = _simulated(machine, asked, at, length, mine)
+    starts, lost = _simulated(machine, machine_jobs, at, length, mine)
     start = starts.get((mine.key, mine.task))
     return "nodes, limits or reservations prevent its start" if start is None else (max(start, at.now), lost)
 
 
-def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -> dict[int, float]:
+def starts_on(machine: Machine, at: SystemState, length: Length, machine_jobs: MachineJobs) -> dict[int, float]:
     """Return the start times of waiting jobs, by row, if no more jobs are submitted; jobs that never start are left
     out.
     """
-    starts, _ = _simulated(machine, asked, at, length)
+    starts, _ = _simulated(machine, machine_jobs, at, length)
     return {int(key): max(start, at.now) for (key, _), start in starts.items() if int(key) in at.queued}
 
 
 def _simulated(
-    machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None
+    machine: Machine, machine_jobs: MachineJobs, at: SystemState, length: Length, mine: NodeRequest | None = None
 ) -> tuple[dict[tuple[str, int], float], int]:
     """Simulate from now on, up to the start of the job `mine` if given; return all starts and the number of skipped
     jobs."""
     parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
-    for key, each, start, nodes in asked.others:
+    for key, each, start, nodes in machine_jobs.other_jobs:
         span = length(each, at)
         if start is not None:
             span = max(start + span, at.now + 1.0) - start
-        made = asked.request(key, each, min(each.submit_time, at.now), span)
+        made = machine_jobs.request(key, each, min(each.submit_time, at.now), span)
         if isinstance(made, str):
             lost += 1
             continue
@@ -86,7 +86,7 @@ def _simulated(
             fixed[made.key, made.task] = (start, parts[made.partitions[0]], held)
     watched = None if mine is None else (mine.key, mine.task)
     wanted = requests if mine is None else [*requests, mine]
-    now = Recorded(asked.down, fixed, usage=used_before(at))
+    now = Recorded(machine_jobs.down, fixed, usage=used_before(at))
     done = simulate_slurm(machine, wanted, recorded=now, since=at.now, watched=watched, lazy=1)
     return done.starts(), lost
 
@@ -101,46 +101,46 @@ def used_before(at: SystemState) -> dict[tuple[str, str], float]:
     return used
 
 
-Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
+OtherJob = tuple[str, JobRequest, float | None, tuple[int, ...]]
 """A running or waiting job: key, request, start time (None if waiting), and indices of its nodes (() if unknown)."""
 
 
-class Asked(NamedTuple):
+class MachineJobs(NamedTuple):
     """Requests of jobs on a machine: its sizes, cached requests, running and waiting jobs, keys by job id, and nodes
     that are down."""
 
     sizes: MachineSizes
     details: RequestDetails
-    others: list[Other]
+    other_jobs: list[OtherJob]
     keys: Mapping[str, Sequence[str]]
     down: list[tuple[str, float, float]]
-    made: dict[str, NodeRequest | str]
+    cached_requests: dict[str, NodeRequest | str]
 
     @classmethod
-    def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
+    def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> MachineJobs:
         """Collect the running and waiting jobs other than `job`. Dependencies on jobs that have left the system count
         as met."""
-        places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
-        others: list[Other] = [
-            (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
+        node_index = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
+        other_jobs: list[OtherJob] = [
+            (str(row), held.job, held.start_time, node_indices(at.nodes.get(row), node_index))
             for row, held in at.running.items()
         ]
         itself = -1 if job is None else job.row
-        others += [(str(row), each, None, ()) for row, each in at.queued.items() if row != itself]
-        every = [each for _, each, *_ in others] if job is None else [job, *(each for _, each, *_ in others)]
+        other_jobs += [(str(row), each, None, ()) for row, each in at.queued.items() if row != itself]
+        every = [each for _, each, *_ in other_jobs] if job is None else [job, *(each for _, each, *_ in other_jobs)]
         depends = any(each.extra.get(DEPENDS) for each in every)
-        keys = keys_by_id({key: each.job_id for key, each, *_ in others}) if depends else {}
-        down = [(name, -FAR, FAR) for name in sorted(at.nodes_away) if name in places]
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down, {})
+        keys = keys_by_id({key: each.job_id for key, each, *_ in other_jobs}) if depends else {}
+        down = [(name, -INFINITE, INFINITE) for name in sorted(at.nodes_away) if name in node_index]
+        return cls(MachineSizes.of(machine), RequestDetails.of(machine), other_jobs, keys, down, {})
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """Return a job's request, or the reason why it cannot fit the machine."""
         run = min(span, LONGEST)
         if not run >= 0:
             return UNKNOWN
-        made = self.made.get(key)
+        made = self.cached_requests.get(key)
         if made is None:  # only times differ between calls, so everything else is computed once
-            made = self.made[key] = self._request(key, job, submit)
+            made = self.cached_requests[key] = self._request(key, job, submit)
         limit = max(job.req_time, run) if job.req_time > 0 else run
         return made if isinstance(made, str) else replace(made, run=run, limit=limit if limit > 0 else math.nan)
 
@@ -151,17 +151,17 @@ class Asked(NamedTuple):
         return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
 
 
-def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the indices of the nodes of a host list; () if one of the nodes is not in `places`.
+def node_indices(nodes: str | None, node_index: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the indices of the nodes of a host list; () if one of the nodes is not in `node_index`.
 
-    >>> places_of("n[1-2]", {"n1": 0, "n2": 1}), places_of("n[1-2]", {"n1": 0}), places_of("n[", {})
+    >>> node_indices("n[1-2]", {"n1": 0, "n2": 1}), node_indices("n[1-2]", {"n1": 0}), node_indices("n[", {})
     ((0, 1), (), ())
     """
     try:
         names = expand(nodes or "")
     except UsageError:
         return ()
-    return tuple(places[name] for name in names) if all(name in places for name in names) else ()
+    return tuple(node_index[name] for name in names) if all(name in node_index for name in names) else ()
 
 
 class SchedulerReplay:

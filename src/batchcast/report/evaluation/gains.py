@@ -9,7 +9,7 @@ from typing import Any
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
-from ...predict.protocol import named
+from ...predict.protocol import spec_words
 from ...simulation.models import ORACLE, YARDSTICK
 from ..blocks import Choices, Figure
 
@@ -70,14 +70,14 @@ def slots_of(evaluation: Evaluation) -> dict[str, int]:
     """
     others = [name for name in evaluation.scores.rows if name not in FIXED]
     slots = FIXED | {name: FREE[place % len(FREE)] for place, name in enumerate(others)}
-    return slots | {named(name): slot for name, slot in slots.items()}
+    return slots | {spec_words(name): slot for name, slot in slots.items()}
 
 
 def choices(evaluation: Evaluation) -> Choices:
     """Return the checkboxes of a page: its policies and its predictors, under the names that readers see."""
     policies = list(dict.fromkeys(each.policy for each in evaluation.outcomes))
     specs = list(dict.fromkeys([*evaluation.scores.rows, *(each.predictor for each in evaluation.outcomes)]))
-    return Choices({name: policy_words(name) for name in policies}, {name: named(name) for name in specs})
+    return Choices({name: policy_words(name) for name in policies}, {name: spec_words(name) for name in specs})
 
 
 def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "") -> Figure:
@@ -99,7 +99,7 @@ def plan_words(policy: str, predictor: str) -> str:
     >>> plan_words("easy", "requested")
     "EASY with users' limits"
     """
-    return f"{policy_words(policy)} with {named(predictor)}"
+    return f"{policy_words(policy)} with {spec_words(predictor)}"
 
 
 def harm_words(evaluation: Evaluation) -> list[str]:

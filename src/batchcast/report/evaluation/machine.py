@@ -18,10 +18,10 @@ from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
 from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import POINTS, busy_share, mean_count, steps
-from ...predict.protocol import named
+from ...predict.protocol import spec_words
 from ...report import figures
 from ...simulation.models import YARDSTICK
-from ...simulation.schedule import place
+from ...simulation.schedule import assign_processors
 from ...table import Nominal
 from ...units import counted
 from ..blocks import Block, Colouring, Figure, shown
@@ -54,7 +54,7 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
     blocks: list[Block] = []
     for policy in dict.fromkeys(each.policy for each in evaluation.outcomes):
-        mine = {named(each.predictor): each.schedule for each in evaluation.outcomes if each.policy == policy}
+        mine = {spec_words(each.predictor): each.schedule for each in evaluation.outcomes if each.policy == policy}
         queues = {name: mean_count(each.submit_time, each.start_time, edges) for name, each in mine.items()}
         shares = {name: busy_share(s.start_time, s.end_time, s.procs, edges, total) for name, s in mine.items()}
         blocks += [_over_time(policy, queue | queues, starts, unit, slots, share=False),
@@ -80,7 +80,7 @@ def _over_time(
                            caption="" if share else CAPTION)  # fmt: skip
     means = "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
     figure = replace(figure, alt=f"{title}: {words}. {means}.")
-    limits = named(YARDSTICK)
+    limits = spec_words(YARDSTICK)
     gaps = {n: Gap(starts, v - series[limits]) for n, v in series.items() if n not in (limits, RECORDED)}
     figure = mark_choices(figure, list(series), policy=policy)
     return or_minus(figure, gaps, limits, "without the record.", share=share)
@@ -416,7 +416,7 @@ def pieces(jobs: Jobs, total: int) -> np.ndarray:
     time = np.concatenate([jobs.end, jobs.start])
     order = np.lexsort((np.repeat([0, 1], len(jobs.start)), time))
     most = np.cumsum(np.concatenate([-jobs.procs, jobs.procs])[order]).max(initial=0)
-    held = place(jobs.start, jobs.end, jobs.procs, max(total, int(most)))
+    held = assign_processors(jobs.start, jobs.end, jobs.procs, max(total, int(most)))
     rows = [(k, low, high - low + 1) for k, blocks in enumerate(held) for low, high in blocks]
     return np.array(rows, dtype=np.int64).reshape(-1, 3).T
 
@@ -426,7 +426,7 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
     schedules = {}
     for each in evaluation.outcomes[:MOST_SCHEDULES]:
         s = each.schedule
-        name = f"{policy_words(each.policy)} planned with {named(each.predictor)}"
+        name = f"{policy_words(each.policy)} planned with {spec_words(each.predictor)}"
         schedules[name] = Jobs(s.rows, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled)
     submit, wait, run = outcome(evaluation.trace)
     procs = np.nan_to_num(evaluation.trace.procs(evaluation.procs)).astype(np.int64)

@@ -23,7 +23,7 @@ from ...metrics.accuracy import relative_accuracy
 from ...metrics.curves import busy_share
 from ...metrics.paired import Difference
 from ...metrics.schedule import SCHEDULE as MEASURES
-from ...predict.protocol import named
+from ...predict.protocol import spec_words
 from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
 from ...table import Trace
@@ -43,7 +43,7 @@ from .gains import choices, harm_words, mark_choices, policy_notes, policy_words
 from .heat_maps import change_heat, recorded_heats
 from .machine import LEAST_PERIODS, machine_blocks, recorded_wait_blocks
 
-LIMITS = named(YARDSTICK)
+LIMITS = spec_words(YARDSTICK)
 NAMING = (
     TableColumn("policy", "policy", "text", "order of the queue and rule of backfill; explained below the table"),
     TableColumn("predictor", "planned with", "text", "the run time that the scheduler assumes for each job"),
@@ -163,7 +163,7 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _forecast_differences(rows: TableRows) -> list[Block]:
-    rows = [{**row_marks(row), "predictor": named(row["predictor"]), **_against(row)} for row in rows]
+    rows = [{**row_marks(row), "predictor": spec_words(row["predictor"]), **_against(row)} for row in rows]
     compared = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
     return [*compared, *interval_figures(rows, FORECAST, ["predictor"])]
 
@@ -177,7 +177,9 @@ def _schedule_differences(evaluation: Evaluation) -> list[Block]:
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the name that readers see for a row's reference schedule: `easy, requested` is EASY with users' limits."""
     policy, _, planner = str(row.get("against", "")).rpartition(", ")
-    return {"against": f"{policy_words(policy)}, {named(planner)}" if policy else named(planner)} if planner else {}
+    if not planner:
+        return {}
+    return {"against": f"{policy_words(policy)}, {spec_words(planner)}" if policy else spec_words(planner)}
 
 
 OF_ONE_RUN = (
@@ -233,7 +235,7 @@ def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
 def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     scores = evaluation.scores
     run = evaluation.trace.run_time[scores.scored]
-    errors = {named(name): np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
+    errors = {spec_words(name): np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
     caption = "Share of jobs with an error up to each value; higher is better. Errors below 1 s are drawn at 1 s."
     title = "Absolute error of the predictions"
     figure = figures.cdf(title, errors, x="absolute error", slots=slots, caption=caption)
@@ -289,7 +291,7 @@ NOT_BELIEVED = (
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schedule's row with the names that readers see and its change from today's schedule."""
     words = interval_words(Difference.of(row, "mean_wait_s"), "seconds")
-    names = {"policy": policy_words(row["policy"]), "predictor": named(row["predictor"])}
+    names = {"policy": policy_words(row["policy"]), "predictor": spec_words(row["predictor"])}
     return {**row_marks(row), **names, "_change": words}
 
 
@@ -302,7 +304,7 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
     reads = "above zero, more jobs wait up to this time than with users' limits."
     for policy in dict.fromkeys([first, *(o.policy for o in evaluation.outcomes)]):
         mine = [o for o in evaluation.outcomes if o.policy == policy]
-        waits = {named(o.predictor): o.schedule.wait_time[evaluation.mask[o.schedule.rows]] for o in mine}
+        waits = {spec_words(o.predictor): o.schedule.wait_time[evaluation.mask[o.schedule.rows]] for o in mine}
         figure = figures.cdf(f"Waits under {policy_words(policy)}", waits, x="wait", slots=slots, caption=caption)
         figure = mark_choices(figure, [o.predictor for o in mine], policy=policy)
         drawn.append(cdf_minus(figure, waits, LIMITS, reads))

@@ -22,7 +22,7 @@ FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
 AFTERANY, AFTEROK, AFTERNOTOK = range(3)
 END, CANCEL, RELEASE, BEGIN, FIXED, NODE, LEAVE = range(7)  # kinds of events
 NONE = -1
-FAR = 1e18
+INFINITE = 1e18
 
 
 def _record(whole: str, real: str = "") -> np.dtype[Any]:
@@ -42,16 +42,16 @@ JOB_RECORD = _record(
     "submit run plan held mem_node mem_cpu begin release cancel fixed",
 )
 JOB_STATE = _record(
-    "status part backfilled head place ending runs first_out listed",
+    "status part backfilled head position ending runs first_out listed",
     "start began planned eligible accrued sized due leaves_at preempted rank",
 )
 NODE_STATE = _record(
-    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
-    " set_from set_to set_cpus set_nodes",
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen allocated asks"
+    " head set_from set_to set_cpus set_nodes",
     "used_memory tmp_memory booked",
 )
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
-POOL_RECORD = _record("node cpus next job beside", "memory end")
+POOL_RECORD = _record("node cpus next job next_on_node", "memory end")
 SHAPE_RECORD = _record("refused cycle fits", "length")
 SLOT_RECORD = _record("next room same rises", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
@@ -62,8 +62,8 @@ PART_STATE = _record("failed part_tests idle_pass idle_cpus")
 OUT_RECORD = _record("job node cpus")
 REGISTERS = _record(
     "",
-    "now submitted queue running pool freed sequence asked last full cycle polls first_poll decay prio_now slots tests"
-    " heap out taken dirty special quiet first passes stamp grown total count same spare_slot lost",
+    "now submitted queue running pool freed sequence pass_due last full cycle polls first_poll decay prio_now slots"
+    " tests heap out allocated dirty special quiet first passes stamp grown total count same spare_slot lost",
 )
 
 
@@ -78,8 +78,8 @@ class Site(
     """The arrays of a machine: nodes in order, P partitions, Q QOS, associations, V reservations, G kinds of GRES.
 
     Sets of nodes are bits of W int64 words: `inside` (P, W), `reserved` (V, W); `features` are bits too. TRES are
-    processors, nodes, memory in MiB and the G GRES; FAR means no limit. `billing` (P, TRES) has the weights of TRES in
-    usage; `tres_weight` has the priority weights of a job's share of `part_tres` (P, TRES). The `parent` of an
+    processors, nodes, memory in MiB and the G GRES; INFINITE means no limit. `billing` (P, TRES) has the weights of
+    TRES in usage; `tres_weight` has the priority weights of a job's share of `part_tres` (P, TRES). The `parent` of an
     association is the next association towards the root; `share` is relative to siblings. The table `part` of
     partitions has one more record, which marks the end of the last partition's nodes in `members`.
     """
@@ -92,8 +92,8 @@ class Jobs(namedtuple("Jobs", "row gres licenses needs needs_kind fixed_node fix
 
     `plan` is the planned run time of a waiting job: the time limit, or a shorter prediction; `held` is the planned run
     time of a running job. The dependencies of a job begin at `needs[needs_from]` and end where the next record's
-    dependencies begin. A job with `fixed` below FAR starts at `fixed` on the nodes from `fixed_node[fixed_from]` on,
-    whatever the scheduler decides.
+    dependencies begin. A job with `fixed` below INFINITE starts at `fixed` on the nodes from `fixed_node[fixed_from]`
+    on, whatever the scheduler decides.
     """
 
 
@@ -115,7 +115,7 @@ class Rules(NamedTuple):
     bf_max_job_user: int = 0
     bf_max_job_part: int = 0
     bf_max_job_array_resv: int = 20
-    bf_min_prio_reserve: float = -FAR
+    bf_min_prio_reserve: float = -INFINITE
     bf_min_age_reserve: float = 0.0
     test_length: float = 0.0
     half_life: float = 7 * 86400.0
@@ -133,8 +133,8 @@ class Rules(NamedTuple):
     requeue_delay: float = 120.0
     preempt_wait: float = 40.0
     lazy: int = 0
-    since: float = -FAR
-    until: float = FAR
+    since: float = -INFINITE
+    until: float = INFINITE
 
 
 @by_address
@@ -183,11 +183,11 @@ def codes_of(values: Iterable[Any], without: Any = None) -> np.ndarray:
     return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
-def bit_sets(groups: Sequence[Sequence[Any]], places: Mapping[Any, int]) -> np.ndarray:
+def bit_sets(groups: Sequence[Sequence[Any]], bit_of: Mapping[Any, int]) -> np.ndarray:
     """Return sets of named nodes as bits (sets, words)."""
-    inside = np.zeros((len(groups), (len(places) + 63) // 64 * 64), bool)
+    inside = np.zeros((len(groups), (len(bit_of) + 63) // 64 * 64), bool)
     for k, names in enumerate(groups):
-        inside[k, [places[name] for name in names if name in places]] = True
+        inside[k, [bit_of[name] for name in names if name in bit_of]] = True
     return np.packbits(inside, axis=1, bitorder="little").view(np.int64)
 
 
@@ -228,9 +228,9 @@ def make_state(
     sets = np.zeros((SETS, width), np.int64)
     sets[IDLE] = sets[UP] = bit_sets([range(nodes)], {i: i for i in range(nodes)})[0]
     job = filled(JOB_STATE, n, part=NONE, head=NONE, start=np.nan, eligible=-1, sized=row["cpus"])
-    job["accrued"], job["leaves_at"], job["preempted"] = FAR, FAR, -FAR
+    job["accrued"], job["leaves_at"], job["preempted"] = INFINITE, INFINITE, -INFINITE
     return State(
-        _registers(rules, phases, first, len(events)), job, filled(NODE_STATE, nodes + 1, head=NONE, booked=FAR),
+        _registers(rules, phases, first, len(events)), job, filled(NODE_STATE, nodes + 1, head=NONE, booked=INFINITE),
         np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
         np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), sets, np.zeros(pairs, QUEUE_RECORD),
         np.zeros(pairs, QUEUE_RECORD),
@@ -251,7 +251,7 @@ def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.nd
     """Return the initial registers; the first submission is at `first`, and periodic events of unknown phase begin at
     that time."""
     second = 0.5 if phases.second is None else phases.second
-    reg = filled(REGISTERS, 1, freed=NONE, last=-FAR, full=first, now=first - 1, prio_now=first, heap=events)
+    reg = filled(REGISTERS, 1, freed=NONE, last=-INFINITE, full=first, now=first - 1, prio_now=first, heap=events)
     reg["first_poll"] = first + (second - first) % rules.poll
     reg["cycle"] = _phase(phases.cycle, first, rules.bf_interval)
     reg["decay"] = _phase(phases.decay, first, rules.calc_period)
@@ -262,10 +262,10 @@ def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: fl
     """Return cancellations, releases, begin times, recorded starts and node changes, as events sorted by time."""
     events = []
     for name, kind in (("cancel", CANCEL), ("release", RELEASE), ("begin", BEGIN), ("fixed", FIXED)):
-        places = np.flatnonzero((row[name] >= first) & (row[name] < FAR))
+        places = np.flatnonzero((row[name] >= first) & (row[name] < INFINITE))
         events += [(float(row[name][j]), kind, int(j)) for j in places]
     for k, (_, a, b) in enumerate(down):
-        events += [(float(at), NODE, k) for at in (a, b) if at < FAR]
+        events += [(float(at), NODE, k) for at in (a, b) if at < INFINITE]
     return sorted(events)
 
 

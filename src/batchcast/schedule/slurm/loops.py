@@ -11,8 +11,8 @@ from ...compiled import branching, inner
 from ...compiled.arrays import bits
 from ..state import pop
 from . import arrays
-from .arrays import FAR, GONE, MASK, NONE, OPEN, QUEUED, RUNNING, SEEN, UP, Jobs, Rules, Site, State
-from .place import place
+from .arrays import GONE, INFINITE, MASK, NONE, OPEN, QUEUED, RUNNING, SEEN, UP, Jobs, Rules, Site, State
+from .place import choose_nodes
 from .plan import apart, kept_from, next_candidate, open_table, plan_job
 from .policy import independent, plan_in, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .priority import compact, compact_until, decay_usage, enqueue, fair_tree, recompute, trim
@@ -27,9 +27,9 @@ def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
         whole = whole and s.bits[MASK, w] == site.inside[part, w]
     shape = jobs.row[j].form
     if not whole:
-        return place(site, jobs, s, j, part, MASK, 1)
+        return choose_nodes(site, jobs, s, j, part, MASK, 1)
     if s.shape[shape, part].fits < 0:
-        s.shape[shape, part].fits = place(site, jobs, s, j, part, MASK, 1)
+        s.shape[shape, part].fits = choose_nodes(site, jobs, s, j, part, MASK, 1)
     return bool(s.shape[shape, part].fits)
 
 
@@ -53,10 +53,10 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
         s.bits[OPEN, w] = s.bits[UP, w]
     s.part.failed[:] = 0
     s.reg[0].passes += 1
-    depth, started, failed, seen = 0, 0, 0, int(s.reg[0].first)
+    depth, started, failed, examined = 0, 0, 0, int(s.reg[0].first)
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j, part = s.queue[k].job, s.queue[k].part
-        seen = k + 1
+        examined = k + 1
         if s.job[j].status != QUEUED or not independent(jobs, s, j, now):
             continue
         a = jobs.row[j].array
@@ -76,8 +76,8 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
         if jobs.row[j].min_nodes > inside:
             continue
         kept_from(site, jobs, s, j, t, t + plan_in(site, part, jobs.row[j].plan))
-        if place(site, jobs, s, j, part, MASK, 0):
-            if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
+        if choose_nodes(site, jobs, s, j, part, MASK, 0):
+            if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].allocated):
                 start_job(site, jobs, s, j, part, now, t, 0)
                 started += 1
                 if a != NONE:
@@ -99,7 +99,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             if failed == len(site.part) - 1:
                 break
     if started:
-        compact_until(s, seen)
+        compact_until(s, examined)
 
 
 @inner
@@ -131,7 +131,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
     if started:
         compact_until(s, k)
     if s.reg[0].slots > 0:
-        s.node.booked[:] = FAR
+        s.node.booked[:] = INFINITE
 
 
 @inner
@@ -185,7 +185,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
             add_event(s, s.job[item].due, arrays.END, item)
         elif (kind in (arrays.END, arrays.CANCEL)) and s.job[item].status == RUNNING:
             finish(site, jobs, rules, s, item, at)
-            s.reg[0].asked = 1
+            s.reg[0].pass_due = 1
         elif kind == arrays.LEAVE:
             leave(site, jobs, rules, s, item, at)
         elif kind == arrays.NODE:
@@ -194,7 +194,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
             s.job[item].ending = 0
         else:
             if kind == arrays.BEGIN and rules.lazy and rules.fifo:  # only the main loop finds the job
-                s.reg[0].asked = 1
+                s.reg[0].pass_due = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
     while s.reg[0].submitted < len(s.order):
@@ -218,7 +218,7 @@ def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -
         s.group_sequence[g] = s.reg[0].sequence
         s.reg[0].sequence += 1
     s.job[j].status = QUEUED
-    s.reg[0].asked = s.reg[0].dirty = 1
+    s.reg[0].pass_due = s.reg[0].dirty = 1
     enqueue(site, jobs, rules, s, j)
     s.list[int(s.reg[0].special)].special = j
     s.reg[0].special += 1
@@ -235,7 +235,7 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
         s.group_sequence[jobs.row[j].group] = s.reg[0].sequence + 0.5
         compact(s, j)
         enqueue(site, jobs, rules, s, j)
-        s.reg[0].asked = 1
+        s.reg[0].pass_due = 1
     elif kind == arrays.FIXED:
         take_as_recorded(site, jobs, s, j)
         begun = jobs.row[j].fixed
@@ -245,16 +245,17 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
 @inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """Choose the recorded nodes of a job, or any nodes if none is recorded."""
-    first, taken = jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from - jobs.row[j].fixed_from
+    first, recorded = jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from - jobs.row[j].fixed_from
     for w in range(s.bits.shape[1]):
-        s.bits[SEEN, w] = 0 if taken else s.bits[UP, w]
-    for i in jobs.fixed_node[first : first + taken]:
+        s.bits[SEEN, w] = 0 if recorded else s.bits[UP, w]
+    for i in jobs.fixed_node[first : first + recorded]:
         s.bits[SEEN, i >> 6] |= 1 << (i & 63)
-    if place(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0) and (s.reg[0].taken == taken or not taken):
+    fits = choose_nodes(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0)
+    if fits and (s.reg[0].allocated == recorded or not recorded):
         return
-    for k in range(taken):
-        s.node[k].taken, s.node[k].asks = jobs.fixed_node[first + k], jobs.fixed_cpus[first + k]
-    s.reg[0].taken = taken
+    for k in range(recorded):
+        s.node[k].allocated, s.node[k].asks = jobs.fixed_node[first + k], jobs.fixed_cpus[first + k]
+    s.reg[0].allocated = recorded
 
 
 @inner
@@ -269,7 +270,7 @@ def change_node(s: State, k: int, at: float) -> None:
     else:
         s.bits[UP, i >> 6] |= one
         s.reg[0].grown += 1
-        s.reg[0].asked = 1
+        s.reg[0].pass_due = 1
 
 
 @inner
@@ -281,7 +282,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
         if s.job[j].status != QUEUED:
             continue
         free = independent(jobs, s, j, now)
-        if free and s.job[j].accrued >= FAR:
+        if free and s.job[j].accrued >= INFINITE:
             s.job[j].accrued = now
         if not free or throttled(jobs, s, j):
             s.job[j].eligible = -1.0
@@ -298,23 +299,23 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
     """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants that cannot change a job."""
     poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
     if rules.lazy:
-        event = FAR
+        event = INFINITE
         if s.reg[0].submitted < len(s.order):
             event = jobs.row[s.order[int(s.reg[0].submitted)]].submit
         if s.reg[0].heap > 0:
             event = min(event, s.heap[0].key)
-        if s.reg[0].asked:
+        if s.reg[0].pass_due:
             event = min(event, max(s.reg[0].now, s.reg[0].last + rules.batch_sched_delay, rules.since))
         skipped = (event - poll) / rules.poll
-        if 0 < skipped < FAR / 1e6:
+        if 0 < skipped < INFINITE / 1e6:
             s.reg[0].polls += float(int(skipped + 0.999999))
             poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
         if not s.reg[0].dirty or s.reg[0].queue == s.reg[0].first:
             idle = (event - s.reg[0].cycle) / rules.bf_interval
-            if 0 < idle < FAR / 1e6:
+            if 0 < idle < INFINITE / 1e6:
                 s.reg[0].cycle += rules.bf_interval * float(int(idle + 0.999999))
         if rules.multifactor == 0:
-            s.reg[0].decay = FAR
+            s.reg[0].decay = INFINITE
     return float(min(poll, s.reg[0].cycle, s.reg[0].decay))
 
 
@@ -357,8 +358,8 @@ def poll(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     s.reg[0].polls += 1
     t = float(int(now))
     long_ago = t - s.reg[0].full >= rules.sched_interval
-    if now >= rules.since and (long_ago or (s.reg[0].asked and t - s.reg[0].last >= rules.batch_sched_delay)):
+    if now >= rules.since and (long_ago or (s.reg[0].pass_due and t - s.reg[0].last >= rules.batch_sched_delay)):
         if long_ago:
             s.reg[0].full = t
-        s.reg[0].asked, s.reg[0].last = 0, t
+        s.reg[0].pass_due, s.reg[0].last = 0, t
         main_loop(site, jobs, rules, s, now, int(long_ago))

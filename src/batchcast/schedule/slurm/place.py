@@ -117,9 +117,9 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 
 @inner
-def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
-    """Choose nodes of the set `words` for the job, beside running jobs or as if all nodes were empty; sets `taken` and
-    `asks`."""
+def choose_nodes(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
+    """Choose nodes of the set `words` for the job, beside running jobs or as if all nodes were empty; sets `allocated`
+    and `asks`."""
     survey(site, jobs, s, j, part, words, empty)
     return pick(site, jobs, s, j, part)
 
@@ -214,7 +214,7 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
             most -= 1
         s.node[best].set_nodes = 0
         if nodes <= 0 and cpus <= 0:
-            s.reg[0].taken = count
+            s.reg[0].allocated = count
             return True
     return False
 
@@ -240,17 +240,17 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
         s.node[best].trial = -s.node[best].trial
     for k in range(count):
         s.node[s.node[k].chosen].trial = -s.node[s.node[k].chosen].trial
-    s.reg[0].taken = count
+    s.reg[0].allocated = count
     return bool(nodes <= 0 and cpus <= 0)
 
 
 @inner
 def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """Distribute the job's processors over the chosen nodes in order, and leave at least one for each further node."""
-    left, count = jobs.row[j].cpus, int(s.reg[0].taken)
+    left, count = jobs.row[j].cpus, int(s.reg[0].allocated)
     for k in range(count):
         i = s.node[k].chosen
-        s.node[k].taken = i
+        s.node[k].allocated = i
         if jobs.row[j].exclusive:
             s.node[k].asks = site.node[i].cpus
         elif jobs.row[j].tasks == 0 or jobs.row[j].per_node > 0:
@@ -271,7 +271,7 @@ def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
     if until >= t + KILL_WAIT:
         while entry != NONE and s.pool[entry].end <= until:
             free += s.pool[entry].cpus
-            entry = s.pool[entry].beside
+            entry = s.pool[entry].next_on_node
     return int(free)
 
 
@@ -331,7 +331,7 @@ def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: f
         if jobs.gres[j, g] > 0:
             while lacks > 0 and entry != NONE and max(s.pool[entry].end, t + KILL_WAIT) <= until:
                 lacks -= jobs.gres[s.pool[entry].job, g]
-                entry = s.pool[entry].beside
+                entry = s.pool[entry].next_on_node
             if lacks > 0:
                 return False
     return True
@@ -349,7 +349,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     group. This function examines only the nodes of removed jobs again, and a placement is tried only if the total
     number of processors is sufficient. Preempted jobs are removed before the first group.
     """
-    if place(site, jobs, s, j, part, SEEN, 0):
+    if choose_nodes(site, jobs, s, j, part, SEEN, 0):
         return t
     if not enough(site, jobs, s, j, part):
         return -1.0
@@ -359,7 +359,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     for k in range(victims):
         other = s.list[k].victim
         s.job[other].listed = stamp
-        s.marks[s.job[other].place >> 6] &= ~(1 << (s.job[other].place & 63))
+        s.marks[s.job[other].position >> 6] &= ~(1 << (s.job[other].position & 63))
         take_off(site, jobs, s, j, part, other)
     if victims > 0 and pick(site, jobs, s, j, part):
         return t - 1
@@ -413,9 +413,9 @@ def mark_touching(s: State, t: float, latest: float, running: int) -> None:
             entry = s.node[(w << 6) + lowest(word)].head
             word &= word - 1
             while entry != NONE and s.pool[entry].end <= latest:
-                k = s.job[s.pool[entry].job].place
+                k = s.job[s.pool[entry].job].position
                 s.marks[k >> 6] |= 1 << (k & 63)
-                entry = s.pool[entry].beside
+                entry = s.pool[entry].next_on_node
 
 
 @inner
@@ -441,8 +441,8 @@ def next_marked(s: State, k: int, running: int) -> int:
         if w << 6 >= running:
             return NONE
         word = s.marks[w]
-    place = (w << 6) + lowest(word)
-    return place if place < running else NONE
+    position = (w << 6) + lowest(word)
+    return position if position < running else NONE
 
 
 @inner

@@ -143,8 +143,8 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
         if s.slot[row].begin >= begin:
             for w in range(words):
                 s.slot_free[row, w] &= ~s.bits[MINE, w]
-            for k in range(int(s.reg[0].taken)):  # the processors of the booked nodes are no longer available
-                s.slot[row].room -= max(cpus_by(site, s, s.node[k].taken, t, s.slot[row].end), 0)
+            for k in range(int(s.reg[0].allocated)):  # the processors of the booked nodes are no longer available
+                s.slot[row].room -= max(cpus_by(site, s, s.node[k].allocated, t, s.slot[row].end), 0)
             if last != NONE and s.slot[last].end <= begin:
                 compare(s, last)
         last = row
@@ -244,8 +244,8 @@ def hold_back(site: Site, s: State, t: float, until: float) -> None:
     started on the chosen nodes."""
     row = 0
     while row != NONE and s.slot[row].end < max(until, t + KILL_WAIT):
-        for k in range(int(s.reg[0].taken)):
-            i = s.node[k].taken
+        for k in range(int(s.reg[0].allocated)):
+            i = s.node[k].allocated
             free = cpus_by(site, s, i, t, s.slot[row].end)
             if s.slot_free[row, i >> 6] >> (i & 63) & 1:
                 s.slot[row].room -= max(free + s.node[k].asks, 0) - max(free, 0)
@@ -393,7 +393,7 @@ def plan_job(
             return 2 if reserves else 0
         start = max(start, earliest)
         if start <= t:
-            if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
+            if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].allocated):
                 return 0
             start_job(site, jobs, s, j, part, now, t, 1)
             hold_back(site, s, t, s.job[j].planned)
@@ -441,18 +441,18 @@ def reserve(
     begin = int(start) // step * step
     end = max(int(until) // step * step, begin + step)
     s.bits[MINE] = 0
-    for k in range(int(s.reg[0].taken)):
-        i = s.node[k].taken
+    for k in range(int(s.reg[0].allocated)):
+        i = s.node[k].allocated
         s.bits[MINE, i >> 6] |= 1 << (i & 63)
     if row == NONE or s.slot[row].begin >= begin:  # the booking may make the record before it equal
         row = 0
     if booked_by_others(s, row, float(begin), float(end)):
         return -1
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].allocated):
         return 0
     if s.reg[0].slots + 2 <= len(s.slot):  # if the table is full, it does not contain this booking
-        for k in range(int(s.reg[0].taken)):
-            i = s.node[k].taken
+        for k in range(int(s.reg[0].allocated)):
+            i = s.node[k].allocated
             s.node[i].booked = min(s.node[i].booked, float(begin))
     book(site, s, row, t, float(begin), float(end))
     return 2

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, Jobs, Rules, Site, State
+from .arrays import AFTERNOTOK, AFTEROK, DONE, GONE, INFINITE, NONE, Jobs, Rules, Site, State
 from .place import wanted_memory
 
 NODES, MEMORY = 1, 2  # indices of TRES: processors, nodes, memory, then each GRES
@@ -61,9 +61,9 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
     full = s.qos[q].jobs >= site.qos[q].jobs or s.qos_user_jobs[q, u] >= site.qos[q].user_jobs
     if full or s.qos_account_jobs[q, jobs.row[j].account] >= site.qos[q].account_jobs:
         return True
-    if site.qos[q].user_jobs == FAR and a != NONE and s.assoc[a].jobs >= site.assoc[a].own_jobs:
+    if site.qos[q].user_jobs == INFINITE and a != NONE and s.assoc[a].jobs >= site.assoc[a].own_jobs:
         return True
-    if site.qos[q].jobs == FAR:
+    if site.qos[q].jobs == INFINITE:
         while a != NONE:
             if s.assoc[a].jobs >= site.assoc[a].jobs:
                 return True
@@ -101,9 +101,9 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
         if asks + s.qos_account_tres[q, c, k] > site.qos_account_tres[q, k] or asks > site.qos_job_tres[q, k]:
             return True
         a = jobs.row[j].assoc
-        if site.qos_job_tres[q, k] == FAR and a != NONE and asks > site.assoc_job_tres[a, k]:
+        if site.qos_job_tres[q, k] == INFINITE and a != NONE and asks > site.assoc_job_tres[a, k]:
             return True
-        if site.qos_tres[q, k] < FAR:
+        if site.qos_tres[q, k] < INFINITE:
             continue
         while a != NONE:
             if asks + s.assoc_tres[a, k] > site.assoc_tres[a, k]:
@@ -116,7 +116,7 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
 def taken_cpus(s: State) -> float:
     """Return the number of processors that the function `place` allocated."""
     total = 0.0
-    for k in range(int(s.reg[0].taken)):
+    for k in range(int(s.reg[0].allocated)):
         total += s.node[k].asks
     return total
 

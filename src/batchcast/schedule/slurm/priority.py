@@ -7,7 +7,7 @@ from typing import Any
 
 from ...compiled import inner, kernel
 from ...compiled.arrays import Record
-from .arrays import FAR, NONE, QUEUED, Jobs, Rules, Site, State
+from .arrays import INFINITE, NONE, QUEUED, Jobs, Rules, Site, State
 from .policy import MEMORY, amount
 
 
@@ -17,7 +17,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
     now = s.reg[0].prio_now
-    waited = max(now - s.job[j].accrued, 0.0) if s.job[j].accrued < FAR else 0.0
+    waited = max(now - s.job[j].accrued, 0.0) if s.job[j].accrued < INFINITE else 0.0
     age = min(waited / rules.max_age, 1.0)
     size = (jobs.row[j].min_nodes / len(site.node) + s.job[j].sized / rules.machine_cpus) / 2
     fair = s.assoc[jobs.row[j].assoc].fair if jobs.row[j].assoc != NONE else 0.0
@@ -85,7 +85,7 @@ def fair_tree(site: Site, s: State) -> None:
             if site.assoc[b].parent == site.assoc[a].parent:
                 everyone += s.assoc[b].level
         level = s.assoc[a].level
-        s.assoc[a].fair = FAR if level == 0 or everyone == 0 else site.assoc[a].share / (level / everyone)
+        s.assoc[a].fair = INFINITE if level == 0 or everyone == 0 else site.assoc[a].share / (level / everyone)
     for a in range(count):
         s.assoc[a].level = s.assoc[a].fair
     ranked, depth, top = 0, 0, 0

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import UsageError
 from ...machines.machine import Machine
 from ...machines.request import NodeRequest
-from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Phases, Rules, Site, State, make_state
+from .arrays import INFINITE, NONE, QUEUED, RUNNING, Jobs, Phases, Rules, Site, State, make_state
 from .loops import PATIENCE, advance
 from .priority import fair_tree, reprioritize
 from .site import make_jobs, make_rules, make_site
@@ -28,14 +28,14 @@ LOOKS_S = 30.0
 class Seen(NamedTuple):
     """The waiting jobs that an external planner sees at one instant, as arrays (k,).
 
-    `places` are positions among the requests. `arrival` is when the job became eligible (s; NaN: a begin time, hold,
+    `positions` are positions among the requests. `arrival` is when the job became eligible (s; NaN: a begin time, hold,
     dependency or array throttle delays it). `priority` is the job's priority, and `factor` the summand of it that the
     planner sets. `array` (-1: no job array), `account` and `user` are numeric identifiers. `start` has the start of
     every request (n,), s; NaN: not started.
     """
 
     now: float
-    places: np.ndarray
+    positions: np.ndarray
     arrival: np.ndarray
     priority: np.ndarray
     factor: np.ndarray
@@ -65,13 +65,13 @@ def looks(
     first = float(submits[0]) if len(submits) else 0.0
     due, set_up_to = first, 0
     while True:
-        at = first + math.ceil((due - first) / LOOKS_S) * LOOKS_S if due < FAR else FAR
+        at = first + math.ceil((due - first) / LOOKS_S) * LOOKS_S if due < INFINITE else INFINITE
         yield rules._replace(until=at)
-        if at >= FAR or _over(s):
+        if at >= INFINITE or _over(s):
             return
-        changes = FAR if reorder is None else _look(site, jobs, rules, s, factor, at, reorder)
+        changes = INFINITE if reorder is None else _look(site, jobs, rules, s, factor, at, reorder)
         k = int(np.searchsorted(submits, at, side="right"))
-        changes = min(changes, float(submits[k]) if k < len(submits) else FAR)
+        changes = min(changes, float(submits[k]) if k < len(submits) else INFINITE)
         k = int(np.searchsorted(submits, at - late, side="right"))
         if k > set_up_to:
             updated = np.zeros(len(factor), bool)
@@ -80,7 +80,7 @@ def looks(
             reprioritize(site, jobs, rules, s, updated, at)
             _wake(rules, s, at)
             set_up_to = k
-        due = max(min(changes, float(submits[k]) + late if k < len(submits) else FAR), at + LOOKS_S)
+        due = max(min(changes, float(submits[k]) + late if k < len(submits) else INFINITE), at + LOOKS_S)
 
 
 def _over(s: State) -> bool:
@@ -95,7 +95,7 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
     waits = s.job["status"][queue["job"]] == QUEUED
     waiting = queue["job"][waits]
     if not len(waiting):
-        return FAR
+        return INFINITE
     pairs = waiting.argsort(kind="stable")
     places = waiting[pairs]
     if (again := places[1:] == places[:-1]).any():  # a job may wait in several partitions
@@ -114,13 +114,13 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
         jobs.row["nice"][places] -= new - seen.factor  # only the rows of waiting jobs, because the whole log is long
         reprioritize(site, jobs, rules, s, updated, at)
         _wake(rules, s, at)
-    return min(changes, FAR)
+    return min(changes, INFINITE)
 
 
 def _wake(rules: Rules, s: State, at: float) -> None:
     """Schedule a pass of the simulated Slurm after an update, and restore instants that were skipped because nothing
     had changed."""
-    s.reg["asked"][0] = s.reg["dirty"][0] = 1
+    s.reg["pass_due"][0] = s.reg["dirty"][0] = 1
     s.reg["polls"][0] = min(s.reg["polls"][0], max(math.ceil((at - s.reg["first_poll"][0]) / rules.poll), 0))
     s.reg["cycle"][0] -= max(math.floor((s.reg["cycle"][0] - at) / rules.bf_interval), 0) * rules.bf_interval
 
@@ -173,7 +173,7 @@ class Lengths(NamedTuple):
     collector must see the job first.
     """
 
-    of: Callable[[NodeRequest], float]
+    run_time_of: Callable[[NodeRequest], float]
     restored: bool = False
     late: float = 0.0
 
@@ -225,7 +225,7 @@ def simulate_slurm(
     planned = limit = jobs.row["plan"][:-1]
     late = math.inf
     if lengths is not None:
-        of = np.array([max(lengths.of(r), 1.0) for r in ordered])
+        of = np.array([max(lengths.run_time_of(r), 1.0) for r in ordered])
         planned = np.where(limit >= 0, np.minimum(of, limit), of)
         if not lengths.restored:
             jobs.row["held"][:-1] = planned
@@ -234,7 +234,7 @@ def simulate_slurm(
         else:
             jobs.row["plan"][:-1] = planned
     settings = make_rules(machine, **rules)
-    always = ((name, -FAR, FAR) for group in machine.nodes for name in group.down)
+    always = ((name, -INFINITE, INFINITE) for group in machine.nodes for name in group.down)
     down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
     state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
     for who, seconds in recorded.usage.items():

@@ -15,7 +15,7 @@ from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...machines.request import NodeRequest
 from ...units import parse_duration
 from . import arrays
-from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, bit_sets, codes_of, records
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, INFINITE, NONE, Jobs, Rules, Site, bit_sets, codes_of, records
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
@@ -26,10 +26,10 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     alike = _alike(machine)
     site = Site(
         node=np.array(
-            [(g.cpus, g.weight, sum(at["feature"][w] for w in _words(g)), min(g.memory_mib, FAR)) for g in groups],
+            [(g.cpus, g.weight, sum(at["feature"][w] for w in _words(g)), min(g.memory_mib, INFINITE)) for g in groups],
             arrays.NODE_RECORD,
         ),
-        gres=whole([[amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
+        gres=int_rows([[amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
         part=_partitions(machine, at["members"]),
         inside=bit_sets([p.nodes for p in partitions], at["node"]),
         members=np.array([i for m in at["members"] for i in m], np.int64),
@@ -45,10 +45,11 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             [[float((p.billing_weights or {"cpu": 1.0}).get(name, 0.0)) for name in tres] for p in partitions]
         ),
         tres_weight=tres_weights(machine.settings, tres),
-        part_tres=np.array([_held(p, machine, kinds) for p in partitions]),
+        part_tres=np.array([_tres_totals(p, machine, kinds) for p in partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=np.array(
-            [(r.start, r.end, r.every, r.max_time, min(r.until, FAR)) for r in reservations], arrays.RESERVATION_RECORD
+            [(r.start, r.end, r.every, r.max_time, min(r.until, INFINITE)) for r in reservations],
+            arrays.RESERVATION_RECORD,
         ),
         reserved=bit_sets([r.nodes for r in reservations], at["node"]),
         alike=bit_sets(alike, at["node"]),
@@ -157,7 +158,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
         grace=[p.grace_time if mode != "OFF" else 0.0 for p, mode in zip(partitions, modes)] + [0.0],
         first=np.cumsum([0, *map(len, members)]),
         factor=[p.priority_job_factor / most for p in partitions] + [0.0],
-        max_time=[min(p.max_time, FAR) for p in partitions] + [0.0],
+        max_time=[min(p.max_time, INFINITE) for p in partitions] + [0.0],
         default_time=[or_none(p.default_time) for p in partitions] + [0.0],
         mem_node=[or_none(p.default_mem_per_node if holds else math.nan) for p in partitions] + [0.0],
         mem_cpu=[or_none(p.default_mem_per_cpu if holds else math.nan) for p in partitions] + [0.0],
@@ -177,9 +178,9 @@ def _qos(machine: Machine) -> np.ndarray:
         cancels=[mode == "CANCEL" for mode in modes],
         grace=[q.grace_time if mode != "OFF" else 0.0 for q, mode in zip(qos, modes)],
         exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos],
-        jobs=[min(q.limits.grp_jobs, FAR) for q in qos],
-        user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos],
-        account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos],
+        jobs=[min(q.limits.grp_jobs, INFINITE) for q in qos],
+        user_jobs=[min(q.limits.max_jobs_per_user, INFINITE) for q in qos],
+        account_jobs=[min(q.limits.max_jobs_per_account, INFINITE) for q in qos],
     )
 
 
@@ -191,8 +192,8 @@ def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.nda
         parent=parent or [NONE],
         is_user=[bool(a.user) for a in assoc] or [1],
         share=[a.shares / of if of else 0.0 for a, of in zip(assoc, peers)] or [1.0],
-        jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
-        own_jobs=[min(most, FAR) for most in _inherited(assoc, parent, "max_jobs", FAR)] or [FAR],
+        jobs=[min(a.limits.grp_jobs, INFINITE) for a in assoc] or [INFINITE],
+        own_jobs=[min(most, INFINITE) for most in _inherited(assoc, parent, "max_jobs", INFINITE)] or [INFINITE],
     )
 
 
@@ -225,7 +226,7 @@ def _parent(of: Association, places: Mapping[tuple[str, str], int]) -> int:
 def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:
     """Return each association's own limit, or the limit of the nearest account above that sets it."""
 
-    def of(k: int) -> Any:
+    def limit_of(k: int) -> Any:
         while k != NONE:
             value = getattr(assoc[k].limits, name)
             if value and value != math.inf:
@@ -233,7 +234,7 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, u
             k = parent[k]
         return unset
 
-    return [of(k) for k in range(len(assoc))]
+    return [limit_of(k) for k in range(len(assoc))]
 
 
 def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
@@ -243,7 +244,7 @@ def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray
     return np.array([given.get(name, 0.0) for name in tres])
 
 
-def _held(partition: Partition, machine: Machine, kinds: Sequence[str]) -> np.ndarray:
+def _tres_totals(partition: Partition, machine: Machine, kinds: Sequence[str]) -> np.ndarray:
     """Return the amount of each TRES on a partition's nodes; 0 if the nodes have none or an infinite amount."""
     inside, held = set(partition.nodes), np.zeros(3 + len(kinds))
     for group in machine.nodes:
@@ -260,7 +261,7 @@ def _words(group: NodeGroup) -> set[str]:
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
     """Return the limits in each table of limits, by TRES; if there are no tables, one row without limits."""
-    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
+    return np.array([[min(t.get(name, INFINITE), INFINITE) for name in tres] for t in tables or [{}]], np.float64)
 
 
 def amount(gres: Mapping[str, int], kind: str) -> int:
@@ -273,7 +274,7 @@ def or_none(value: float) -> float:
     return -1.0 if math.isnan(value) else value
 
 
-def whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
+def int_rows(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
     """Return rows as an int64 array of shape (height, width)."""
     return np.array(rows, np.int64).reshape(height, width)
 
@@ -293,13 +294,13 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     UsageError for a partition, feature, GRES or license that the machine does not have. Takes a few microseconds per
     request.
     """
-    row = np.zeros(len(requests) + 1, JOB_RECORD)
+    row = np.zeros(len(requests) + 1, arrays.JOB_RECORD)
     kind, kinds = _kinds(requests)
     alike = [_row(r, index) for r in kinds]
     for name in alike[0] if alike else ():
         row[name][:-1] = np.array([values[name] for values in alike])[kind]
     _own(row[:-1], requests, np.array([_wall(index, int(v["qos"]), int(v["assoc"])) for v in alike])[kind])
-    gres = whole([[amount(r.gres, g) for g in index["gres"]] for r in kinds], len(kinds), len(index["gres"]))
+    gres = int_rows([[amount(r.gres, g) for g in index["gres"]] for r in kinds], len(kinds), len(index["gres"]))
     shapes = [(*(values[name] for name in SHAPE), *held) for values, held in zip(alike, gres.tolist())]
     row["form"][:-1] = codes_of(shapes)[kind]
     licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in kinds])
@@ -310,7 +311,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
         row[name][:-1] = codes_of([getattr(r, of) for r in requests], without="" if name == "array" else None)
     row["earlier"][:-1] = _earlier(requests)
     needs, needs_kind, row["needs_from"] = _needs(requests)
-    takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
+    takes: list[Any] = [(fixed or {}).get(k, (INFINITE, 0, ())) for k in range(len(requests))]
     row["fixed"][:-1] = [t[0] for t in takes]
     row["fixed_part"][:-1] = [t[1] for t in takes]
     row["fixed_from"] = np.cumsum([0, *(len(t[2]) for t in takes)])
@@ -341,7 +342,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
     row["held"] = row["plan"]
     for name in ("submit", "run", "nice", "task", "throttle", "singleton", "fails", "begin", "release", "cancel"):
         values = [getattr(r, name) for r in requests]
-        row[name] = np.clip(values, -FAR, FAR) if name in ("begin", "release", "cancel") else values
+        row[name] = np.clip(values, -INFINITE, INFINITE) if name in ("begin", "release", "cancel") else values
 
 
 def _row(r: NodeRequest, index: Index) -> dict[str, float]:
@@ -437,7 +438,7 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         "fifo": "builtin" in s.get("SchedulerType", "sched/backfill"),
         "multifactor": "multifactor" in s.get("PriorityType", ""),
         "enforce": enforces_limits(machine),
-        "sched_interval": values["sched_interval"] if values["sched_interval"] > 0 else FAR,
+        "sched_interval": values["sched_interval"] if values["sched_interval"] > 0 else INFINITE,
         "bf_window": 60 * int(number("bf_window", 1440)),
         "machine_cpus": machine.cpus,
         "reorder_count": _inside(preemption, "reorder_count", number("preempt_reorder_count", 1)),

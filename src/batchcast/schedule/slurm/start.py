@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...compiled import inner
 from ..state import push
-from .arrays import BEGIN, DONE, END, FAR, IDLE, LEAVE, NONE, QUEUED, RUNNING, SEEN, Jobs, Rules, Site, State
+from .arrays import BEGIN, DONE, END, IDLE, INFINITE, LEAVE, NONE, QUEUED, RUNNING, SEEN, Jobs, Rules, Site, State
 from .place import pick, survey, take_off, wanted_memory
 from .policy import count, plan_in, taken_cpus, too_much
 from .priority import charge, compact, enqueue
@@ -28,8 +28,8 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
     """Allocate the chosen nodes to a job that is planned to end at `end`."""
     per_node, per_cpu = wanted_memory(site, jobs, j, part)
     s.job[j].head = NONE
-    for k in range(int(s.reg[0].taken)):
-        i, cpus = s.node[k].taken, s.node[k].asks
+    for k in range(int(s.reg[0].allocated)):
+        i, cpus = s.node[k].allocated, s.node[k].asks
         entry = int(s.reg[0].freed)
         if entry != NONE:
             s.reg[0].freed = s.pool[entry].next
@@ -81,12 +81,12 @@ def list_by_end(s: State, i: int, entry: int) -> None:
     """Insert a job's allocation on node i into the node's list, by planned end."""
     last, k = NONE, s.node[i].head
     while k != NONE and s.pool[k].end < s.pool[entry].end:
-        last, k = k, s.pool[k].beside
-    s.pool[entry].beside = k
+        last, k = k, s.pool[k].next_on_node
+    s.pool[entry].next_on_node = k
     if last == NONE:
         s.node[i].head = entry
     else:
-        s.pool[last].beside = entry
+        s.pool[last].next_on_node = entry
 
 
 @inner
@@ -94,16 +94,16 @@ def unlist(s: State, i: int, entry: int) -> None:
     """Remove a job's allocation from the list of node i."""
     last, k = NONE, s.node[i].head
     while k != entry:
-        last, k = k, s.pool[k].beside
+        last, k = k, s.pool[k].next_on_node
     if last == NONE:
-        s.node[i].head = s.pool[entry].beside
+        s.node[i].head = s.pool[entry].next_on_node
     else:
-        s.pool[last].beside = s.pool[entry].beside
+        s.pool[last].next_on_node = s.pool[entry].next_on_node
 
 
 @inner
 def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
-    """Start the job on the nodes that `place` chose."""
+    """Start the job on the nodes that `choose_nodes` chose."""
     end = when + plan_in(site, part, jobs.row[j].held)
     allocate(site, jobs, s, j, part, end)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
@@ -113,11 +113,11 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
         s.job[j].ending = 1
         add_event(s, s.job[j].due, END, j)
     s.reg[0].dirty = 1
-    count(site, jobs, s, j, part, taken_cpus(s), s.reg[0].taken, 1)
-    for k in range(int(s.reg[0].taken)):
+    count(site, jobs, s, j, part, taken_cpus(s), s.reg[0].allocated, 1)
+    for k in range(int(s.reg[0].allocated)):
         row = int(s.reg[0].out)
         if row < len(s.out):
-            s.out[row].job, s.out[row].node, s.out[row].cpus = j, s.node[k].taken, s.node[k].asks
+            s.out[row].job, s.out[row].node, s.out[row].cpus = j, s.node[k].allocated, s.node[k].asks
             s.reg[0].out += 1
 
 
@@ -144,10 +144,10 @@ def run_order(s: State, j: int, end: float) -> None:
     s.reg[0].running += 1
     while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
         s.active[k] = s.active[k - 1]
-        s.job[s.active[k].job].place = k
+        s.job[s.active[k].job].position = k
         k -= 1
     s.active[k].job, s.active[k].end = j, end
-    s.job[j].place = k
+    s.job[j].position = k
     s.job[j].status, s.job[j].planned = RUNNING, end
 
 
@@ -155,9 +155,9 @@ def run_order(s: State, j: int, end: float) -> None:
 def stop_order(s: State, j: int) -> None:
     """Remove a job from the running jobs."""
     s.reg[0].running -= 1
-    for k in range(s.job[j].place, int(s.reg[0].running)):
+    for k in range(s.job[j].position, int(s.reg[0].running)):
         s.active[k] = s.active[k + 1]
-        s.job[s.active[k].job].place = k
+        s.job[s.active[k].job].position = k
 
 
 CHECK_PERIOD = 30.0  # seconds
@@ -186,13 +186,13 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
             s.job[o].rank = float((site.part[p].tier if site.part[part].preempts else site.qos[q].rank) * 65536 + nodes)
             if rules.youngest:
                 s.job[o].rank = -s.job[o].start
-            put(s, count, o, True)
+            insert_victim(s, count, o, True)
             count += 1
     return count
 
 
 @inner
-def put(s: State, count: int, o: int, by_place: bool) -> None:
+def insert_victim(s: State, count: int, o: int, by_place: bool) -> None:
     """Insert a job into the `count` listed jobs by rank; jobs of equal rank are in log order, or in order of
     insertion."""
     k = count
@@ -224,7 +224,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
         if passes > rules.reorder_count + 1 or count <= passes:
             break
         last_first(s, last, count)
-    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].allocated):
         return True
     if s.job[j].preempted > t - rules.preempt_wait:
         return False
@@ -232,7 +232,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
     mark_taken(s)
     for k in range(last + 1):
         o = s.list[k].victim
-        if s.job[o].leaves_at == FAR and nodes_taken(s, o) > 0:
+        if s.job[o].leaves_at == INFINITE and nodes_taken(s, o) > 0:
             grace = site.part[s.job[o].part].grace + site.qos[jobs.row[o].qos].grace
             s.job[o].leaves_at = min(max(s.job[o].planned, t), t + grace)
             add_event(s, now, LEAVE, o)
@@ -258,17 +258,17 @@ def last_first(s: State, last: int, count: int) -> None:
     mark_taken(s)
     for k in range(count):
         o = s.list[k].victim
-        s.job[o].rank = -FAR if k == last else -float(nodes_taken(s, o)) if k < last else 0.0
+        s.job[o].rank = -INFINITE if k == last else -float(nodes_taken(s, o)) if k < last else 0.0
     for k in range(count):
-        put(s, k, s.list[k].victim, False)
+        insert_victim(s, k, s.list[k].victim, False)
 
 
 @inner
 def mark_taken(s: State) -> None:
     """Mark the nodes that the function `pick` chose."""
     s.reg[0].stamp += 1
-    for k in range(int(s.reg[0].taken)):
-        s.node[s.node[k].taken].stamp = int(s.reg[0].stamp)
+    for k in range(int(s.reg[0].allocated)):
+        s.node[s.node[k].allocated].stamp = int(s.reg[0].stamp)
 
 
 @inner
@@ -287,7 +287,7 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
 
     slurmctld checks every 30 seconds for jobs that are over their time.
     """
-    if s.job[o].status != RUNNING or s.job[o].leaves_at == FAR:
+    if s.job[o].status != RUNNING or s.job[o].leaves_at == INFINITE:
         return
     if s.job[o].leaves_at > at:
         until, entry = s.job[o].leaves_at, s.job[o].head
@@ -308,12 +308,12 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
         entry = s.pool[entry].next
     finish(site, jobs, rules, s, o, at)
     s.job[o].runs += 1
-    s.job[o].leaves_at = FAR
-    s.reg[0].asked = 1
+    s.job[o].leaves_at = INFINITE
+    s.reg[0].pass_due = 1
     if site.part[part].cancels or site.qos[jobs.row[o].qos].cancels:
         jobs.row[o].run = ran
         return
-    s.job[o].status, s.job[o].part, s.job[o].eligible, s.job[o].accrued = QUEUED, NONE, -1.0, FAR
+    s.job[o].status, s.job[o].part, s.job[o].eligible, s.job[o].accrued = QUEUED, NONE, -1.0, INFINITE
     jobs.row[o].begin = float(int(at)) + rules.requeue_delay + 1
     add_event(s, jobs.row[o].begin, BEGIN, o)
     compact(s, o)

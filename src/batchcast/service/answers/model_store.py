@@ -57,7 +57,7 @@ from ...trace.whole_file import whole_file
 from ...version import __version__
 from .answer import RISK
 
-FORMAT = 7
+FORMAT = 8
 KEY_BYTES = 32
 Key = tuple[str, str]
 """A predictor of the clock: what it predicts (wait, runtime, memory or limit), and its method."""
@@ -238,7 +238,7 @@ def replay(
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
-    clock.beside = in_background
+    clock.fit_in_background = in_background
     rest: list[LiveJob] = []
 
     def passing() -> Iterator[LiveJob]:
@@ -260,7 +260,7 @@ def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf)
     `jobs` are the jobs that had not left the system when the clock was saved.
     """
     clock = saved.clock
-    clock.beside = in_background
+    clock.fit_in_background = in_background
     marked = [job._replace(heard=saved.heard.get(job.request.row, 0)) for job in jobs]
     for event in (*live_events(marked, math.inf, only=7), *live_events(marked, until)):
         clock.tell(event, ask=False)
@@ -395,7 +395,7 @@ _CLASSES = {
     "papers.vasp.methods": "Behaviour Parzen UserClusters",
     "predict.similarity.coding": "Coded Coder",
     "predict.similarity.candidates": "Memory Options",
-    "predict.wait.forecast": "Forecast Burst Components Log NodesComponent Seen",
+    "predict.wait.forecast": "Forecast Burst Components Log NodesComponent Inputs",
     "predict.wait.forward": "ForwardPlans",
     "papers.quick_starters.ibl": "Ibl",
     "papers.quick_starters.ibl_kernel": "Attributes How Instances Room TrainingPart",
@@ -403,7 +403,7 @@ _CLASSES = {
     "papers.quick_starters.pqstar_kernel": "Histories Rules",
     "papers.quick_starters.bounds": "Group Learned LogUniform Qbets",
     "predict.wait.recent_wait": "QueuedByGroup RecentWait",
-    "predict.wait.scheduler_replay": "Asked SchedulerReplay",
+    "predict.wait.scheduler_replay": "MachineJobs SchedulerReplay",
     "schedule.forward": "Forward",
 }
 CLASSES = tuple(f"{module}:{name}" for module, names in _CLASSES.items() for name in names.split())

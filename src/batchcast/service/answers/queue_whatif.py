@@ -19,7 +19,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import given_waited
-from ...predict.wait.scheduler_replay import Asked, starts_on
+from ...predict.wait.scheduler_replay import MachineJobs, starts_on
 from ...simulation.outage import HOUR_S, Outage
 from ..settings import Settings
 from .answer import Answer
@@ -49,7 +49,7 @@ class _Queue(NamedTuple):
 
     machine: Machine
     state: SystemState
-    requests: Asked
+    machine_jobs: MachineJobs
     lengths: Mapping[int, np.ndarray]
 
     def notes(self) -> list[str]:
@@ -63,7 +63,7 @@ class _Queue(NamedTuple):
 
         def simulate(draw: int) -> list[float]:
             drawn = {row: float(times[draw]) for row, times in self.lengths.items()} | {**(lengths or {})}
-            found = starts_on(machine, self.state, lambda job, _: drawn[job.row], self.requests)
+            found = starts_on(machine, self.state, lambda job, _: drawn[job.row], self.machine_jobs)
             return [found.get(row, math.nan) for row in self.state.queued]
 
         return np.array([simulate(draw) for draw in range(DRAWS)])
@@ -90,7 +90,7 @@ def _opened(site: Site, described: Machine | None) -> _Queue:
     lengths = {row: _drawn(ask, job, 0.0, rng) for row, job in state.queued.items()}
     for row, held in state.running.items():
         lengths[row] = _drawn(ask, held.job, max(state.now - held.start_time, 0.0), rng)
-    return _Queue(machine, state, Asked.of(machine, state), lengths)
+    return _Queue(machine, state, MachineJobs.of(machine, state), lengths)
 
 
 def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generator) -> np.ndarray:
@@ -224,11 +224,11 @@ def extend(
 
 def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
     """Return the queue with a new time limit for one job."""
-    others = [
+    other_jobs = [
         (key, each._replace(req_time=limit) if each.row == row else each, start, nodes)
-        for key, each, start, nodes in queue.requests.others
+        for key, each, start, nodes in queue.machine_jobs.other_jobs
     ]
-    return queue._replace(requests=queue.requests._replace(others=others, made={}))
+    return queue._replace(machine_jobs=queue.machine_jobs._replace(other_jobs=other_jobs, cached_requests={}))
 
 
 def _interval(name: str, values: np.ndarray) -> dict[str, float]:

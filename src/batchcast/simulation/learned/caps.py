@@ -22,6 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...events.machine_size import steps
 from ...events.recorded import outcome
 from ...machines.machine import Limits
 from ...table import Nominal, Trace
@@ -41,15 +42,15 @@ ABOVE = 0.1  # maximum share of the groups that use more than a cap for all
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and its evidence: each user or account (`of`), or only the one called `name`, uses at most `value` of the
-    resource `what` (cpu, jobs, gpu).
+    """A cap and its evidence: each user or account (`kind`), or only the one called `name`, uses at most `value` of the
+    resource `resource` (cpu, jobs, gpu).
 
     `jobs` of `groups` users or accounts were refused above the cap; `against` jobs were refused below the cap for no
     reason that the log shows; `above` groups used more than the cap.
     """
 
-    of: str
-    what: str
+    kind: str
+    resource: str
     value: float
     name: str
     jobs: int
@@ -82,7 +83,7 @@ class Queue:
     alone: bool = True
 
     @property
-    def held(self) -> list[tuple[np.ndarray, float]]:
+    def resources(self) -> list[tuple[np.ndarray, float]]:
         """Return the resources that running jobs use: each job's amount (n,), and the partition's total."""
         gpus = [] if self.gpus is None else [(self.gpus, self.gpus_there)]
         return [(self.size, self.capacity), *gpus]
@@ -114,7 +115,7 @@ def eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
     return replace(queue, submit=np.minimum(submit, queue.start))
 
 
-def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
+def find_caps(queue: Queue, groups: dict[str, np.ndarray], is_held: np.ndarray) -> list[Cap]:
     """Find the caps of a partition, the cap with most evidence first; each cap explains refusals that earlier caps do
     not explain.
 
@@ -124,7 +125,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
         The jobs of the partition.
     groups
         Codes (n,) of users, accounts and so on, by kind; -1 for unknown.
-    held
+    is_held
         Mask (n,) of jobs that waited for reasons not in the log; their waits are not refusals.
 
     Notes
@@ -132,21 +133,23 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     `tests/naive/implied.py` is a slow version. The search takes O(n log n) time and some microseconds per refusal.
     """
     caps: list[Cap] = []
-    explained = held.copy()
-    kinds = [(of, codes, what, size) for of, codes in groups.items() for what, size in queue.counted.items()]
-    most = {(of, what): peaks_of(queue, codes, size) for of, codes, what, size in kinds}
+    explained = is_held.copy()
+    kinds = [
+        (kind, codes, resource, size) for kind, codes in groups.items() for resource, size in queue.counted.items()
+    ]
+    most = {(kind, resource): peaks_of(queue, codes, size) for kind, codes, resource, size in kinds}
     for _ in range(len(most)):
         best = None
-        for of, codes in groups.items():
+        for kind, codes in groups.items():
             refused = refusals(queue, codes, explained)
-            levels = {what: held_levels(queue, codes, size, refused) for what, size in queue.counted.items()}
-            beyond = {what: level > most[of, what][codes] for what, level in levels.items()}
-            for what, level in levels.items():
-                other = np.logical_or.reduce([beyond[name] for name in beyond if name != what])
-                cap = best_cap(of, what, codes, level, most[of, what], other)
+            levels = {resource: held_levels(queue, codes, size, refused) for resource, size in queue.counted.items()}
+            beyond = {resource: level > most[kind, resource][codes] for resource, level in levels.items()}
+            for resource, level in levels.items():
+                other = np.logical_or.reduce([beyond[name] for name in beyond if name != resource])
+                cap = best_cap(kind, resource, codes, level, most[kind, resource], other)
                 if cap is None or (best is not None and cap.jobs <= best[0].jobs):
                     continue
-                if cap.name or of == widest_of(queue, groups, of, what, cap.value):
+                if cap.name or kind == widest_of(queue, groups, kind, resource, cap.value):
                     best = cap, level if not cap.name else np.where(codes == int(cap.name), level, np.nan)
         if best is None:
             return caps
@@ -157,7 +160,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
 def limits_of(caps: Sequence[Cap]) -> Limits:
     """Return the caps that apply to all users or accounts as limits of a QOS."""
-    by = {(cap.of, cap.what): cap.value for cap in caps}
+    by = {(cap.kind, cap.resource): cap.value for cap in caps}
     tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in ("user", "account")}
     return Limits(
         max_jobs_per_user=by.get(("user", "jobs"), math.inf),
@@ -167,21 +170,21 @@ def limits_of(caps: Sequence[Cap]) -> Limits:
     )
 
 
-def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
-    """Return the kind of group (user, account) that a cap limits: The result is `of`, or a wider kind (accounts) if
+def widest_of(queue: Queue, groups: dict[str, np.ndarray], kind: str, resource: str, value: float) -> str:
+    """Return the kind of group (user, account) that a cap limits: The result is `kind`, or a wider kind (accounts) if
     single users do not reach the cap.
 
     Under a cap on users, an account can use more than the cap; under a cap on accounts, it cannot. If the log shows
-    evidence for neither kind, the result is `of`.
+    evidence for neither kind, the result is `kind`.
     """
-    size = queue.counted[what]
+    size = queue.counted[resource]
     for wider, codes in groups.items():
-        level, own = (_level_at_start(queue, each, size) for each in (codes, groups[of]))
-        known = (codes >= 0) & (groups[of] >= 0) & (size > 0)
+        level, own = (_level_at_start(queue, each, size) for each in (codes, groups[kind]))
+        known = (codes >= 0) & (groups[kind] >= 0) & (size > 0)
         together = known & (own < value)
-        if wider != of and not (level[known] > value).any() and (together & (level == value)).sum() >= LEAST_JOBS:
+        if wider != kind and not (level[known] > value).any() and (together & (level == value)).sum() >= LEAST_JOBS:
             return wider
-    return of
+    return kind
 
 
 def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -197,7 +200,7 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
     candidates = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
-    rooms = [_Room(queue, size, there) for size, there in queue.held]
+    rooms = [_Room(queue, size, there) for size, there in queue.resources]
     spare = rooms if queue.nodes is None else [*rooms, _Room(queue, queue.nodes, queue.nodes_there)]
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
@@ -226,8 +229,8 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
 class _Room:
     """The use of a resource over time, with the maxima over periods; the machine has `there` units of the resource."""
 
-    def __init__(self, queue: Queue, size: np.ndarray, there: float) -> None:
-        self.queue, self.size, self.there = queue, size, there
+    def __init__(self, queue: Queue, size: np.ndarray, total: float) -> None:
+        self.queue, self.size, self.total = queue, size, total
         self.time, running = steps(queue.start, queue.end, size)
         self.most = range_maxima(running)
 
@@ -237,7 +240,7 @@ class _Room:
         first = np.searchsorted(self.time, instant, side="right") - 1
         last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
         most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
-        return np.asarray((most + asks <= self.there) | (asks <= 0))
+        return np.asarray((most + asks <= self.total) | (asks <= 0))
 
     def has_beside_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
         """Return whether there was enough of the resource for other groups' waiting jobs and for the group's largest
@@ -253,7 +256,7 @@ class _Room:
                 waiting = held_at(q.submit[alike], q.start[alike], np.ones(len(alike)), every[:, mine])
                 taken[:, mine] -= size * waiting
                 largest[waiting > 0] = size
-            found[mine] = (taken[:, mine] + largest <= self.there).all(axis=0)
+            found[mine] = (taken[:, mine] + largest <= self.total).all(axis=0)
         return np.asarray(found | (self.size[rows] <= 0))
 
 
@@ -264,13 +267,13 @@ def held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarr
     return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
 
 
-def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
-    """Return which jobs of `others` belong to another user, were submitted later than job `row`, and are no smaller or
-    shorter than this job."""
-    found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
+def passes(queue: Queue, codes: np.ndarray, candidates: np.ndarray, row: int) -> np.ndarray:
+    """Return which jobs of `candidates` belong to another user, were submitted later than job `row`, and are no smaller
+    or shorter than this job."""
+    found = (queue.submit[candidates] > queue.submit[row]) & (codes[candidates] != codes[row])
     for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
         if asks is not None:
-            found &= ~(asks[others] < asks[row])  # comparisons with unknown values (NaN) are false
+            found &= ~(asks[candidates] < asks[row])  # comparisons with unknown values (NaN) are false
     return np.asarray(found)
 
 
@@ -297,17 +300,17 @@ def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
 
 
 def best_cap(
-    of: str, what: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, other: np.ndarray
+    kind: str, resource: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, exceeds_other: np.ndarray
 ) -> Cap | None:
     """Return the cap with most evidence: a cap for all groups if enough groups show this cap, else a cap for one group.
 
-    Refusals that exceed their group's largest use of another resource (`other`, a mask (n,)) do not count against a
-    cap.
+    Refusals that exceed their group's largest use of another resource (`exceeds_other`, a mask (n,)) do not count
+    against a cap.
     """
     known = ~np.isnan(levels)
     if not known.any():
         return None
-    group, level, spoken = codes[known], levels[known], ~other[known]
+    group, level, spoken = codes[known], levels[known], ~exceeds_other[known]
     best: Cap | None = None
     for value in np.unique(peaks[np.unique(group)]).tolist():
         beyond = np.bincount(group[level > value], minlength=len(peaks))
@@ -318,24 +321,15 @@ def best_cap(
         stands, alike = int((shows & (peaks == value)).sum()), int((shows | (peaks == value)).sum())
         enough = jobs >= LEAST_JOBS and alike >= LEAST_GROUPS and jobs >= PURITY * (jobs + against)
         if enough and stands and above <= ABOVE * count and (best is None or jobs > best.jobs):
-            best = Cap(of, what, value, "", jobs, count, against, above)
+            best = Cap(kind, resource, value, "", jobs, count, against, above)
     if best is not None:
         return best
     for one in np.unique(group).tolist():
         mine = group == one
         jobs, against = int((mine & (level > peaks[one])).sum()), int((mine & (level <= peaks[one]) & spoken).sum())
         if jobs >= LEAST_OWN and jobs >= PURITY * (jobs + against) and (best is None or jobs > best.jobs):
-            best = Cap(of, what, float(peaks[one]), str(one), jobs, 1, against, 0)
+            best = Cap(kind, resource, float(peaks[one]), str(one), jobs, 1, against, 0)
     return best
-
-
-def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants of starts and ends in order, and the use after each instant; at equal instants, ends come
-    before starts."""
-    time = np.concatenate([start, end])
-    change = np.concatenate([size, -size])
-    order = np.lexsort((change, time))
-    return time[order], np.cumsum(change[order])
 
 
 def range_maxima(values: np.ndarray) -> list[np.ndarray]:
@@ -408,10 +402,10 @@ def find_held(trace: Trace) -> np.ndarray:
     return held
 
 
-def with_releases(trace: Trace, held: np.ndarray) -> Trace:
+def with_releases(trace: Trace, is_held: np.ndarray) -> Trace:
     """Return the log in which each held job becomes eligible at its start, because the log does not show an earlier
     release."""
     submit, wait, _ = outcome(trace)
     known = trace.number("eligible_time")
-    eligible = np.where(held & np.isnan(known), submit + wait, known)
+    eligible = np.where(is_held & np.isnan(known), submit + wait, known)
     return trace.with_columns({"eligible_time": eligible})

@@ -102,7 +102,7 @@ def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged:
         fits = ~room & ~idle & (state.running + size <= queue.capacity)
         seconds[late[some], 4] = state.between(fits, a[some], first[some])
     seconds[late, 5] = np.maximum((b - a) - seconds[late, 1:5].sum(axis=1), 0.0)
-    over = state.at(state.running, queue.start[early]) > queue.capacity
+    over = state.values_at(state.running, queue.start[early]) > queue.capacity
     turn = ~over & _before_turn(queue, partition, early)
     for kind, some in (("more", over), ("turn", turn), ("later", ~over & ~turn)):
         seconds[early[some], KINDS.index(kind)] = (begun - queue.start)[early[some]]
@@ -129,7 +129,7 @@ class _State:
         upto = np.concatenate([[0.0], np.cumsum(np.diff(self.time) * when[:-1])])
         return np.asarray(np.interp(end, self.time, upto) - np.interp(begin, self.time, upto))
 
-    def at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
+    def values_at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
         """Return the values of a variable of the partition's state at the instants `when`."""
         return np.asarray(values[np.searchsorted(self.time, when, side="right") - 1])
 
@@ -137,8 +137,8 @@ class _State:
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
     """Return when each job was first overtaken between its simulated and recorded start; else the recorded start."""
 
-    def is_passing(other: np.ndarray, row: int) -> np.ndarray:
-        return np.asarray(_comparable(queue, place, other, row) & (queue.submit[other] > queue.submit[row]))
+    def is_passing(later_jobs: np.ndarray, row: int) -> np.ndarray:
+        return np.asarray(_comparable(queue, place, later_jobs, row) & (queue.submit[later_jobs] > queue.submit[row]))
 
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
@@ -173,8 +173,8 @@ def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small:
 def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return whether each job started while an earlier job that was no larger or longer still waited."""
 
-    def is_passed(other: np.ndarray, row: int) -> np.ndarray:
-        return np.asarray(_comparable(queue, place, row, other) & (queue.start[other] > queue.start[row]))
+    def is_passed(earlier_jobs: np.ndarray, row: int) -> np.ndarray:
+        return np.asarray(_comparable(queue, place, row, earlier_jobs) & (queue.start[earlier_jobs] > queue.start[row]))
 
     order = np.argsort(queue.submit, kind="stable")
     submits = queue.submit[order]

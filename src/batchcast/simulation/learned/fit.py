@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...events.recorded import outcome
+from ...events.machine_size import in_use, steps
 from ...machines.machine import Machine
 from ...metrics.curves import cdf_distance, rank_correlation
 from ...table import Trace
 from ..on_nodes import simulate_on
 from ..schedule import Schedule
-from .caps import OUTAGE_S, Queue, held_at, steps
+from .caps import OUTAGE_S, Queue, held_at
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
@@ -131,7 +131,7 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
     return begin + early, end + late
 
 
-def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
+def outages(queue: Queue, is_held: np.ndarray) -> list[tuple[float, float, int]]:
     """Return periods of four hours or more without a start although three jobs had room: outages.
 
     The three jobs must have started within an hour after the period, so the machine was in service again. A period does
@@ -146,7 +146,7 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
     found = []
     for k in long.tolist():
         begin, end = float(starts[k]), float(starts[k + 1])
-        through = (queue.submit <= begin) & (queue.start >= end) & ~held
+        through = (queue.submit <= begin) & (queue.start >= end) & ~is_held
         first = int(np.searchsorted(time, begin, side="right")) - 1
         most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
         left = float(running[int(np.searchsorted(time, end)) - 1])
@@ -204,10 +204,7 @@ def with_intervals(machine: Machine) -> dict[str, Machine]:
 
 def _busiest(trace: Trace, rule: str) -> float:
     """Return the mean number of processors in use during the busiest week."""
-    submit, wait, run = outcome(trace)
-    size = trace.procs(rule)
-    ran = (run > 0) & (size > 0)
-    time, running = steps((submit + wait)[ran], (submit + wait + run)[ran], size[ran])
+    time, running = in_use(trace, trace.procs(rule))
     if not len(time):
         return 0.0
     work = np.concatenate([[0.0], np.cumsum(np.diff(time) * running[:-1])])
@@ -219,11 +216,11 @@ def _busiest(trace: Trace, rule: str) -> float:
 def _part_of(machine: Machine, share: float, widest: float) -> Machine:
     """Return the machine with a share of each partition's nodes, but with enough nodes for a job of width `widest`."""
 
-    def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    def kept_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
         each = size_of(machine, nodes) / len(nodes)
         return nodes[: min(max(round(share * len(nodes)), math.ceil(widest / each), 1), len(nodes))]
 
-    partitions = tuple(replace(p, nodes=kept(p.nodes)) for p in machine.partitions)
+    partitions = tuple(replace(p, nodes=kept_nodes(p.nodes)) for p in machine.partitions)
     there = {name for p in partitions for name in p.nodes}
     left = [replace(g, names=tuple(name for name in g.names if name in there)) for g in machine.nodes]
     reserved = ((r, tuple(name for name in r.nodes if name in there)) for r in machine.reservations)
@@ -245,8 +242,8 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
     return cdf_distance(one, two) + 0.5 * ratio + 0.5 * (1.0 - (rank if rank == rank else 0.0))
 
 
-def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
+def size_of(machine: Machine, nodes: Sequence[str], resource: str = "cpu") -> float:
     """Return the number of processors, or of one kind of GRES, on the given nodes of a machine."""
     inside = set(nodes)
-    each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
+    each = [group.cpus if resource == "cpu" else group.gres.get(resource, 0) for group in machine.nodes]
     return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import InputError
-from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, with_gpus
+from ...events.machine_size import LEARNED, count_whole, machine_of_log, peak_procs, rows_of, with_gpus
 from ...machines.machine import Machine, Partition, Qos, Reservation
 from ...table import Trace
 from ...units import span
@@ -52,7 +52,7 @@ class Learned:
 
     machine: Machine
     lines: tuple[Line, ...]
-    held: np.ndarray
+    is_held: np.ndarray
 
     def sentences(self) -> list[str]:
         """Return the evidence, with all outages in one line, because the machine's file lists each outage."""
@@ -90,8 +90,8 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         raise InputError(what, hint="a log with start times, such as one from sacct")
     found = implied(trace, procs)
     rule = "alloc" if found.machine.partitions[0].exclusive else procs
-    learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
-    return Learned(learned, (*found.lines, *fitted), found.held)
+    learned, fitted = _fitted(found.machine, with_releases(trace, found.is_held), rule, procs)
+    return Learned(learned, (*found.lines, *fitted), found.is_held)
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
@@ -257,10 +257,8 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
 
 def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
     """Return the jobs of a partition as a queue, and their rows in the log."""
-    names = trace.nominal("partition_id").decode()
-    alone = len(machine.partitions) == 1
-    rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
-    queue, rows = queue_of(trace, rows, "alloc" if part.exclusive else procs, size_of(machine, part.nodes))
+    rows, size = rows_of(trace, machine, part), size_of(machine, part.nodes)
+    queue, rows = queue_of(trace, rows, "alloc" if part.exclusive else procs, size)
     alone = not any(set(part.nodes) & set(other.nodes) for other in machine.partitions if other.name != part.name)
     gpus = size_of(machine, part.nodes, "gpu")
     return replace(queue, alone=alone, gpus_there=gpus, nodes_there=float(len(part.nodes))), rows
@@ -335,11 +333,11 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
-    unit = UNITS[cap.what]
+    unit = UNITS[cap.resource]
     above = f"; {cap.above} used more" if cap.above else ""
-    evidence = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room"
+    evidence = f"{cap.jobs:,} jobs of {cap.groups} {cap.kind}s waited above it despite room"
     support = f"{evidence}, {cap.against:,} below it{above}"
     if cap.name:
-        category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
-        return Line("", "", f"{cap.of} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
-    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.of} in {partition}", support)
+        category = trace.nominal(GROUPS[cap.kind]).categories[int(cap.name)]
+        return Line("", "", f"{cap.kind} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
+    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.kind} in {partition}", support)

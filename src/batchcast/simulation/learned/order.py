@@ -22,7 +22,7 @@ WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 
 HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
 MAX_AGE_DAYS = 128
 ROOT = "root"
-NEAR = 2.0  # maximum ratio between the sizes, and between the time limits, of a pair of jobs
+MOST_RATIO = 2.0  # maximum ratio between the sizes, and between the time limits, of a pair of jobs
 LOSERS = 20  # maximum number of pairs per start; the losers are evenly spread over the queue
 LEAST_GAIN = 0.01  # minimum share of the pairs that a factor must correct
 SURE = 4.0  # minimum gain of a factor in standard errors over pairs of users
@@ -110,7 +110,7 @@ class _Votes:
         cells = np.stack([np.minimum(users[winner], users[loser]), np.maximum(users[winner], users[loser]), day])
         _, cell, often = np.unique(cells, axis=1, return_inverse=True, return_counts=True)
         self.people = np.unique(cells[:2], axis=1, return_inverse=True)[1].ravel()
-        self.weight, self.who = 1.0 / often[cell.ravel()], users[winner]
+        self.weight, self.winners = 1.0 / often[cell.ravel()], users[winner]
 
     def share(self, margin: np.ndarray) -> float:
         """Return the weighted share of job pairs for which the winner's margin predicts which job started first."""
@@ -140,7 +140,7 @@ class _Votes:
         gain = _right(after) - _right(before)
         by_people = np.bincount(self.people, self.weight * gain)
         sure = by_people.sum() >= SURE * np.sqrt((by_people**2).sum())
-        users = len(np.unique(self.who[gain > 0]))
+        users = len(np.unique(self.winners[gain > 0]))
         if not sure or users < LEAST_PEOPLE:
             return None
         return Factor(name, worth, int((gain > 0).sum()), int((gain < 0).sum()), users)
@@ -164,7 +164,7 @@ def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         other = order[begin:end]
         other = other[queue.start[other] > queue.start[row] + PATIENCE_S / 10]
         size, limit = queue.size[other] / queue.size[row], queue.limit[other] / queue.limit[row]
-        alike = (size <= NEAR) & (size >= 1 / NEAR) & ~(limit > NEAR) & ~(limit < 1 / NEAR)
+        alike = (size <= MOST_RATIO) & (size >= 1 / MOST_RATIO) & ~(limit > MOST_RATIO) & ~(limit < 1 / MOST_RATIO)
         alike &= (users[other] >= 0) & (users[other] != users[row]) & (queue.size[other] <= room + queue.size[row])
         other = other[alike]
         other = other[:: max(len(other) // LOSERS, 1)][:LOSERS]
@@ -174,10 +174,10 @@ def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def past_use(
-    queue: Queue, users: np.ndarray, when: np.ndarray, one: np.ndarray, two: np.ndarray, half_life: float
+    queue: Queue, users: np.ndarray, when: np.ndarray, first_user: np.ndarray, second_user: np.ndarray, half_life: float
 ) -> np.ndarray:
-    """Return the difference in (-1, 1) of the ranks of users `one` and `two`, ranked by decayed past use, least use
-    first.
+    """Return the difference in (-1, 1) of the ranks of users `first_user` and `second_user`, ranked by decayed past
+    use, least use first.
 
     A job's processor time counts as past use from the job's end on; ranks are updated every hour.
     """
@@ -197,7 +197,7 @@ def past_use(
         use += np.bincount(users[ended[last:upto]], lately, count)
         at, last = hour, upto
         ranks[k] = np.searchsorted(np.sort(-use), -use, side="right") / count
-    return np.asarray(ranks[place, one] - ranks[place, two])
+    return np.asarray(ranks[place, first_user] - ranks[place, second_user])
 
 
 def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:

@@ -18,10 +18,10 @@ def kept(keeper, values, owners, bound):
     """Return the share of values within the requested bound, if values become known one after the other."""
     held = 0
     for row, (value, owner) in enumerate(zip(values, owners)):
-        bounds = bound(keeper.asked(owner))
+        bounds = bound(keeper.requested_levels(owner))
         keeper.issue(row, owner, bounds, np.inf)
         held += value <= bounds[0]
-        keeper.known(row, value)
+        keeper.resolve(row, value)
     return held / len(values)
 
 
@@ -44,10 +44,10 @@ def test_owners_are_kept_nearer_to_the_level_than_by_one_shift_for_all():
     for own_step in (0.0, 0.02):
         keeper, held = OnlineCalibration((0.8,), own_step=own_step), [[], []]
         for row, (value, owner) in enumerate(zip(values, owners)):
-            bounds = -100.0 * np.log1p(-np.minimum(keeper.asked(owner), 1 - 1e-9))
+            bounds = -100.0 * np.log1p(-np.minimum(keeper.requested_levels(owner), 1 - 1e-9))
             keeper.issue(row, owner, bounds, np.inf)
             held[owner].append(value <= bounds[0])
-            keeper.known(row, value)
+            keeper.resolve(row, value)
         apart[own_step] = max(abs(np.mean(h[1000:]) - 0.8) for h in held)
     assert apart[0.02] < 0.5 * apart[0.0]
 
@@ -57,12 +57,12 @@ def test_what_runs_past_its_bound_is_a_miss_before_it_ends():
     keeper.issue(1, "ada", np.array([10.0]), 100.0)
     keeper.begin(1, 50.0)
     keeper.waited(60.0)
-    assert keeper.asked("ada")[0] == 0.9
+    assert keeper.requested_levels("ada")[0] == 0.9
     keeper.waited(60.5)
-    moved = keeper.asked("ada")[0]
+    moved = keeper.requested_levels("ada")[0]
     assert moved > 0.9
-    keeper.known(1, 70.0)
-    assert keeper.asked("ada")[0] == moved
+    keeper.resolve(1, 70.0)
+    assert keeper.requested_levels("ada")[0] == moved
 
 
 def test_a_bound_at_the_limit_holds():
@@ -70,8 +70,8 @@ def test_a_bound_at_the_limit_holds():
     keeper.issue(1, "ada", np.array([100.0]), 100.0)
     keeper.begin(1, 0.0)
     keeper.waited(1000.0)
-    keeper.known(1, 130.0)
-    assert keeper.asked("ada")[0] < 0.9
+    keeper.resolve(1, 130.0)
+    assert keeper.requested_levels("ada")[0] < 0.9
 
 
 def test_a_burst_weighs_no_more_than_some_dozens():
@@ -81,10 +81,10 @@ def test_a_burst_weighs_no_more_than_some_dozens():
         for row in range(jobs):
             keeper.issue(row, "ada", np.array([10.0]), 1e9)
         for row in range(jobs):
-            keeper.known(row, 5.0)
+            keeper.resolve(row, 5.0)
         levels[jobs] = keeper.everybody[0]
         assert not keeper.open
-        assert keeper.asked("eve")[0] > 0.77
+        assert keeper.requested_levels("eve")[0] > 0.77
     assert 0.87 < levels[3000] < levels[100] < 0.9
 
 
@@ -93,12 +93,12 @@ def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
     for row in range(500):
         keeper.issue(row, "ada", np.array([10.0]), 1e9)
     for row in range(500):
-        keeper.known(row, 20.0)
-    assert keeper.asked("eve")[0] == 1.0
+        keeper.resolve(row, 20.0)
+    assert keeper.requested_levels("eve")[0] == 1.0
     for row in range(500, 10_000):
         keeper.issue(row, "eve", np.array([10.0]), 1e9)
-        keeper.known(row, 20.0 if row % 10 == 0 else 5.0)
-    assert keeper.asked("eve")[0] < keeper.everybody[0] + 0.03
+        keeper.resolve(row, 20.0 if row % 10 == 0 else 5.0)
+    assert keeper.requested_levels("eve")[0] < keeper.everybody[0] + 0.03
 
 
 @pytest.mark.parametrize("value", [5.0, 500.0])
@@ -110,7 +110,7 @@ def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
         return 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)
 
     for row in range(2000):
-        steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada")
+        steady, levels = curve(keeper.requested_levels("ada")), keeper.drawn("ada")
         drawn = None if levels is None else np.where(levels > 0.0, curve(levels), 1.0)
         keeper.issue(row, "ada", steady, 1000.0, drawn)
         held["lots"] += value <= (steady if drawn is None else drawn)[0]
@@ -131,7 +131,7 @@ def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_until_the
     assert not all(lot is None for lot in lots[50:100])
     assert all((np.diff(lot) >= 0).all() for lot in lots[100:])
     assert keeper.drawn("eve") is None
-    keeper.known(380, 5.0)
+    keeper.resolve(380, 5.0)
     assert keeper.blind("ada") == 19
     assert keeper.drawn("ada") is None
     for row in range(399):
@@ -146,7 +146,7 @@ def test_levels_learn_from_the_bounds_without_lots_and_the_account_from_those_wi
     keeper.waited(11.0)
     assert keeper.everybody[0] > 0.9
     assert keeper.owed[0] == 0.0
-    keeper.known(1, 50.0)
+    keeper.resolve(1, 50.0)
     assert keeper.owed[0] == pytest.approx(-0.1)
 
 
@@ -159,8 +159,8 @@ def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
             keeper.issue(row, "ada", np.array([1e6]), 1e9)
         for row in range(100, 400):
             keeper.issue(row, "ada", np.array([1e3]), 1e9)
-            keeper.known(row, 3.0)
-        moved[old] = keeper.asked("ada")[0]
+            keeper.resolve(row, 3.0)
+        moved[old] = keeper.requested_levels("ada")[0]
     assert moved[56] == pytest.approx(moved[0], abs=0.01)
     assert moved[0] < 0.6
 
@@ -227,8 +227,8 @@ def test_a_value_that_equals_its_bound_but_for_rounding_is_kept():
         keeper.issue(row, "ada", bound, 1e6)
         keeper.begin(row, 1e9)
         keeper.waited(1e9 + 733.0)
-        keeper.known(row, 733.0)
-    assert keeper.asked("ada")[0] < 0.9
+        keeper.resolve(row, 733.0)
+    assert keeper.requested_levels("ada")[0] < 0.9
 
 
 def test_without_limits_nothing_is_certain_and_both_ways_agree():
@@ -239,9 +239,9 @@ def test_without_limits_nothing_is_certain_and_both_ways_agree():
     np.testing.assert_array_equal(told.quantiles, one.quantiles)
     keeper = OnlineCalibration((0.9,), own_step=0.0)
     keeper.issue(0, "ada", np.array([86400.0]), certain=np.inf)
-    before = keeper.asked("ada")[0]
-    keeper.known(0, 2 * 86400.0)
-    assert keeper.asked("ada")[0] > before, "a day is no limit: a run of two has failed"
+    before = keeper.requested_levels("ada")[0]
+    keeper.resolve(0, 2 * 86400.0)
+    assert keeper.requested_levels("ada")[0] > before, "a day is no limit: a run of two has failed"
 
 
 def some_unnamed(log):
@@ -270,5 +270,5 @@ def test_unnamed_jobs_of_another_queue_have_bounds_of_their_own():
             for row, (job, run) in enumerate(zip(kinds, (100.0 * 1.1**k, 100.0)), 2 * k):
                 method.observe(Submit(0.0, job._replace(row=row)), state)
                 method.observe(End(0.0, job._replace(row=row), run, 0.0), state)
-        bounds[second] = method.keeper.asked(method._owner(kinds[1]))[LEVELS.index(0.9)]
+        bounds[second] = method.keeper.requested_levels(method._owner(kinds[1]))[LEVELS.index(0.9)]
     assert bounds["second"] < bounds["first"]

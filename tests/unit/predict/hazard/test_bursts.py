@@ -14,7 +14,7 @@ from batchcast.predict.hazard.calibrated_waits import (
     DEEP_STEPS,
     EACH,
     LEVELS,
-    OTHERS,
+    USUAL_WEIGHT,
     Bursts,
     CalibratedWaits,
     LevelsBySpan,
@@ -48,7 +48,7 @@ def test_what_counts_is_what_reading_the_whole_story_says(story, each):
         if kind == "submit":
             counts[told[1]] = bursts.counts(told[1], told[0])
         else:
-            bursts.resolved(told[0], known=kind == "known")
+            bursts.resolved(told[0], is_known=kind == "known")
     assert counts == counts_blindly(story, each)
 
 
@@ -67,7 +67,7 @@ def test_who_is_answered_counts_in_full_however_many_jobs_wait_since_long():
         bursts.counts(job, "ada")
     for job in range(500, 600):
         counted = bursts.counts(job, "ada")
-        bursts.resolved(job, known=True)
+        bursts.resolved(job, is_known=True)
         assert counted or job == 500
 
 
@@ -76,10 +76,10 @@ def test_nothing_is_remembered_of_who_has_nothing_open():
     for job in range(100):
         bursts.counts(job, "ada")
     for job in range(100):
-        bursts.resolved(job, known=job % 2 == 0)
-    bursts.resolved(7, known=True)
+        bursts.resolved(job, is_known=job % 2 == 0)
+    bursts.resolved(7, is_known=True)
     assert not bursts.senders
-    assert not bursts.of
+    assert not bursts.predictions
 
 
 CURVE = np.append(1.0 - np.exp(-np.asarray(ENDS_S) / 3600.0), 1.0)
@@ -91,7 +91,7 @@ def test_a_forecast_is_deep_in_a_burst_from_where_not_every_one_counts_until_a_l
     assert [one for one, _ in deep] == [False] * 40 + [True] * 5
     assert all(counted for _, counted in deep[:39])
     assert not bursts.is_deep("bo")
-    bursts.resolved(44, known=True)
+    bursts.resolved(44, is_known=True)
     assert not bursts.is_deep("ada")
 
 
@@ -100,7 +100,7 @@ def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
     others = np.array(LEVELS) ** 2
     levels, own, known = LevelsBySpan(), np.array(LEVELS), 0
     for job, wait in enumerate(waits):
-        bounds = CalibratedWaits.bounds(as_kept(levels.asked_in_bursts(others), CURVE))
+        bounds = CalibratedWaits.bounds(as_kept(levels.levels_in_bursts(others), CURVE))
         levels.issue(job, "ada", 0.0, None, bounds)
         if wait is None:
             levels.left(job)
@@ -109,9 +109,9 @@ def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
         kept = wait - (0.5 + job * 0.6180339887498949) % 1.0 <= bounds
         step = np.array(DEEP_STEPS) / np.sqrt(max(known / EACH, 1.0))
         own, known = np.clip(own + step * (np.array(LEVELS) - kept) / EACH, 0.0, 1.0), known + 1
-    share = known / EACH / (known / EACH + OTHERS)
+    share = known / EACH / (known / EACH + USUAL_WEIGHT)
     expected = share * np.maximum.accumulate(own) + (1.0 - share) * others
-    np.testing.assert_allclose(levels.asked_in_bursts(others), expected, atol=1e-9)
+    np.testing.assert_allclose(levels.levels_in_bursts(others), expected, atol=1e-9)
 
 
 def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobody_else_s_levels():
@@ -126,10 +126,10 @@ def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobo
         promises.ended(vote, 40_000.0)
     assert by_90(is_deep=True) > 1.1 * by_90(is_deep=False)
     for span in range(5):
-        np.testing.assert_array_equal(promises.levels.asked(span), LEVELS)
+        np.testing.assert_array_equal(promises.levels.requested_levels(span), LEVELS)
     promises.issue(9999, "bo", 40_000.0, curves, promises.chances(curves))
     promises.passes(9e7)
-    assert max(promises.levels.asked(span)[5] for span in range(5)) > LEVELS[5]
+    assert max(promises.levels.requested_levels(span)[5] for span in range(5)) > LEVELS[5]
 
 
 def log_with_bursts(seed, jobs=1500):

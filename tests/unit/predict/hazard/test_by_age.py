@@ -44,7 +44,7 @@ def test_the_levels_of_each_age_are_what_reading_the_whole_story_says(story, bor
                 promises.ended(number, now - at)
     naive = levels_by_age(story, SPANS_S, LEVELS, STEPS, REPAID, borrowed)
     for age, asked in naive.items():
-        np.testing.assert_allclose(promises.asked(age), asked, atol=1e-12)
+        np.testing.assert_allclose(promises.requested_levels(age), asked, atol=1e-12)
 
 
 @pytest.mark.parametrize(("young", "old"), [(0.5, 2.0), (2.0, 0.5)])

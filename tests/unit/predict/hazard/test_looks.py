@@ -9,7 +9,7 @@ from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
 from batchcast.predict.hazard.calibrated_waits import LEVELS
 from batchcast.predict.hazard.components import DRAWS
 from batchcast.predict.hazard.model import ENDED, LEFT, SPOILED
-from batchcast.predict.hazard.renewal import EVERY, MODEL, MODELS, MOST, Renewal, Snapshot, sampled_places
+from batchcast.predict.hazard.renewal import EVERY, MODEL, MODELS, MOST, Renewal, Snapshot, sampled_positions
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 
@@ -61,7 +61,8 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
         np.testing.assert_array_equal(one_keeper.everybody, keeper.everybody)
     assert any((keeper.everybody != LEVELS).any() for keeper in whole.renewal.calibration.keepers)
     last = whole.snapshots[-1][1]
-    assert (whole.renewal.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1))).way == MODEL).all()
+    expected = whole.renewal.expected(last, np.tile(np.linspace(0.01, 1.0, BINS), (len(last.row), 1)))
+    assert (expected.component == MODEL).all()
 
 
 @pytest.mark.long
@@ -121,9 +122,9 @@ def test_the_rest_of_a_curve_is_the_curve_given_the_time(waited):
 
 def test_few_are_looked_at_and_nobody_who_has_just_come():
     waited = np.concatenate([np.arange(100.0) + 1.0, np.zeros(50)])
-    places = sampled_places(waited, EVERY, 0)
+    places = sampled_positions(waited, EVERY, 0)
     assert len(places) == MOST == len(set(places.tolist()))
     assert (np.diff(places) > 0).all()
     assert waited[places].min() >= 1
-    assert (sampled_places(waited, EVERY, 0) == places).all()
-    assert (sampled_places(waited, 2 * EVERY, 0) != places).any()
+    assert (sampled_positions(waited, EVERY, 0) == places).all()
+    assert (sampled_positions(waited, 2 * EVERY, 0) != places).any()

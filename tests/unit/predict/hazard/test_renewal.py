@@ -55,7 +55,7 @@ def told(events):
 
 def one_by_one(method, state, row):
     """Return the features of one queued job, as a job with that entry that arrives last would see them."""
-    columns, entry, features = state.columns(), state.place(row), np.zeros(len(NAMES), np.float32)
+    columns, entry, features = state.columns(), state.entry_of_row(row), np.zeros(len(NAMES), np.float32)
     method.room_beside(columns)
     job, runs = columns.jobs[entry : entry + 1], method.runs
     describe_now(columns.record, method.history, job, entry, state.now, runs, runs[entry], method.room, features)
@@ -112,9 +112,9 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
         assert prediction.point == prediction.quantiles[prediction.levels.index(0.5)] >= waited
         of_start = given_waited(prediction, waited, (0.1, 0.9))
         assert of_start.quantiles[1] == pytest.approx(waited + WaitCurve(later.chances[place]).quantile(0.9), rel=1e-4)
-        if later.way[place] == 0:  # the prediction at submission, given the time since then
+        if later.component[place] == 0:  # the prediction at submission, given the time since then
             alone = WaitCurve(promised[place], waited)
-            raw = method.renewal.expected(method.look(state), promised).others[place, 0]
+            raw = method.renewal.expected(method.look(state), promised).other_curves[place, 0]
             ends = [0.0, 600.0, 86400.0]
             kept = [alone.chance(waited + end) for end in ends]
             np.testing.assert_allclose([WaitCurve(raw).chance(end) for end in ends], kept, atol=1e-9)

@@ -49,8 +49,8 @@ def test_every_quantile_is_one_of_the_twins_distribution(seed, protocol):
     learned = method.memory.theta[0]
     assert learned[:OWN] == pytest.approx([theta[name] for name in NAMES], rel=1e-6, abs=1e-6)
     for f, name in enumerate(FIELDS):
-        if method.memory.place[f] >= 0:
-            assert learned[OWN + method.memory.place[f]] == pytest.approx(theta[name], rel=1e-6, abs=1e-6)
+        if method.memory.weight_index[f] >= 0:
+            assert learned[OWN + method.memory.weight_index[f]] == pytest.approx(theta[name], rel=1e-6, abs=1e-6)
 
 
 def expected_accuracy(point, values, shares):
