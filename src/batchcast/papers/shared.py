@@ -126,7 +126,7 @@ class Gathering:
 
     `first` is the number of jobs of each log that are used; None means all jobs. With `again`, parts that an earlier
     run stored are computed again. A subclass sets the paper's name, the title of the page, the names of its tables
-    (`made`), and sentences about how it interprets the paper (`reading`).
+    (`table_names`), and sentences about how it interprets the paper (`reading`).
     """
 
     output: str
@@ -135,12 +135,12 @@ class Gathering:
 
     paper: ClassVar[str]
     title: ClassVar[str]
-    made: ClassVar[tuple[str, ...]]
+    table_names: ClassVar[tuple[str, ...]]
     reading: ClassVar[Sequence[str]]
 
     def __post_init__(self) -> None:
         self.parts = ComputedParts(Path(self.output) / "parts", self.again)
-        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.made}
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.table_names}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 

@@ -23,25 +23,26 @@ class Problem(NamedTuple):
     """Constants of the problem of mapping n jobs to m resources: run times (n, m), times at which resources become free
     (m,), prices (m,), and allowed resources.
 
-    `near` (n, c) lists the resources to which each job may move, by price times time, cheapest first. `is_near` (n, m)
-    has the resources in `near` as a mask, without resources on which the job's time is infinite.
+    `candidates` (n, c) lists the resources to which each job may move, by price times time, cheapest first.
+    `is_candidate` (n, m) has the resources in `candidates` as a mask, without resources on which the job's time is
+    infinite.
     """
 
     times: np.ndarray
     free: np.ndarray
     price: np.ndarray
-    near: np.ndarray
-    is_near: np.ndarray
+    candidates: np.ndarray
+    is_candidate: np.ndarray
 
     @classmethod
-    def of(cls, times: np.ndarray, free: np.ndarray, price: np.ndarray, near: int) -> Problem:
-        """Build the problem with each job's `near` cheapest resources by price times time."""
+    def of(cls, times: np.ndarray, free: np.ndarray, price: np.ndarray, most_candidates: int) -> Problem:
+        """Build the problem with each job's `most_candidates` cheapest resources by price times time."""
         dear = price * times
-        count = min(near, times.shape[1])
+        count = min(most_candidates, times.shape[1])
         cheapest = np.argsort(dear, axis=1, kind="stable")[:, :count]
-        is_near = np.zeros(times.shape, dtype=np.bool_)
-        np.put_along_axis(is_near, cheapest, True, axis=1)
-        return cls(times, free, price, np.ascontiguousarray(cheapest), is_near & np.isfinite(times))
+        is_candidate = np.zeros(times.shape, dtype=np.bool_)
+        np.put_along_axis(is_candidate, cheapest, True, axis=1)
+        return cls(times, free, price, np.ascontiguousarray(cheapest), is_candidate & np.isfinite(times))
 
     def makespan(self, where: np.ndarray) -> float:
         """Return the last end of a mapping (n,) of jobs to resources."""
@@ -52,15 +53,15 @@ class Assignment(NamedTuple):
     """A mapping of jobs to resources, modified in place: each job's resource (n,), each resource's load (m,) and each
     resource's jobs.
 
-    `member[r, :held[r]]` are the jobs on resource r, unordered; `place[i]` is the index of job i among the jobs of its
-    resource. `touched` (m,) marks resources that changed since all exchanges were last examined.
+    `member[r, :job_count[r]]` are the jobs on resource r, unordered; `position[i]` is the index of job i among the jobs
+    of its resource. `touched` (m,) marks resources that changed since all exchanges were last examined.
     """
 
     where: np.ndarray
     load: np.ndarray
     member: np.ndarray
-    held: np.ndarray
-    place: np.ndarray
+    job_count: np.ndarray
+    position: np.ndarray
     touched: np.ndarray
 
     @classmethod
@@ -71,24 +72,24 @@ class Assignment(NamedTuple):
         member = np.empty((m, n), dtype=np.int32)
         order = np.argsort(where, kind="stable")
         first = np.cumsum(count) - count
-        place = np.empty(n, dtype=np.int64)
-        place[order] = np.arange(n) - first[where[order]]
-        member[where, place] = np.arange(n)
+        position = np.empty(n, dtype=np.int64)
+        position[order] = np.arange(n) - first[where[order]]
+        member[where, position] = np.arange(n)
         return cls(
-            where.copy(), loads(problem.times, problem.free, where), member, count, place, np.ones(m, dtype=np.bool_)
+            where.copy(), loads(problem.times, problem.free, where), member, count, position, np.ones(m, dtype=np.bool_)
         )
 
 
 @allocating
 def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
     """Move job i to resource r, and update the loads, the job lists and the jobs' indices."""
-    where, load, member, count, place, touched = standing
+    where, load, member, count, position, touched = standing
     old = where[i]
     last = member[old, count[old] - 1]
-    member[old, place[i]], place[last] = last, place[i]
+    member[old, position[i]], position[last] = last, position[i]
     count[old] -= 1
     load[old] -= problem.times[i, old]
-    member[r, count[r]], place[i] = i, count[r]
+    member[r, count[r]], position[i] = i, count[r]
     count[r] += 1
     load[r] += problem.times[i, r]
     where[i] = r
@@ -118,7 +119,7 @@ class Trail(NamedTuple):
     """Work arrays of a search for chains of moves: moves to try at each depth, moves of the present chain, moves of the
     best chain.
 
-    `cheap` (n,) is the number of each job's `near` resources that are cheap enough for a move and can run the job.
+    `cheap` (n,) is the number of each job's candidate resources that are cheap enough for a move and can run the job.
     `dear` (DEEPEST + 1,) is the change of the priced load (sum of price times load) before each depth. `due` (m,) marks
     resources that changed since a chain from them was last searched.
     """
@@ -126,8 +127,8 @@ class Trail(NamedTuple):
     job: np.ndarray
     target: np.ndarray
     over: np.ndarray
-    held: np.ndarray
-    at: np.ndarray
+    move_count: np.ndarray
+    next_move: np.ndarray
     moved: np.ndarray
     origin: np.ndarray
     dear: np.ndarray
@@ -139,7 +140,7 @@ class Trail(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, bound: float) -> Trail:
         """Return empty work arrays; the lower bound on the makespan decides which moves are cheap."""
-        dear = np.take_along_axis(problem.price * problem.times, problem.near, axis=1)
+        dear = np.take_along_axis(problem.price * problem.times, problem.candidates, axis=1)
         cheap = np.asarray((dear - dear[:, :1] <= CHEAP * bound / len(dear)).sum(axis=1))
         wide, deep = np.zeros((DEEPEST, WIDEST), dtype=np.int64), np.zeros(DEEPEST, dtype=np.int64)
         return cls(
@@ -156,7 +157,8 @@ def best_chain(
     `cap`; return its length (0: no such chain; `trail` has its moves) and the number of examined moves.
 
     The search is depth first, and first tries the moves that exceed the cap least; ties go to the job that is earlier
-    in the resource's list. The mapping `standing` is unchanged at the end. O(MOST_OPENED jobs-on-a-resource near).
+    in the resource's list. The mapping `standing` is unchanged at the end. O(MOST_OPENED
+    jobs-on-a-resource candidates).
     """
     depth, opened, looked, length = 0, 0, 0, 0
     best = dearest
@@ -168,9 +170,9 @@ def best_chain(
             looked += seen
             opened += 1
             place = -1
-        nth = trail.at[depth]
-        if nth < trail.held[depth] and depth < DEEPEST - 1 and opened < MOST_OPENED:
-            trail.at[depth] += 1
+        nth = trail.next_move[depth]
+        if nth < trail.move_count[depth] and depth < DEEPEST - 1 and opened < MOST_OPENED:
+            trail.next_move[depth] += 1
             i, r = trail.job[depth, nth], trail.target[depth, nth]
             old = standing.where[i]
             trail.moved[depth], trail.origin[depth] = i, old
@@ -196,10 +198,10 @@ def _look(
     Returns the least change of the priced load by a complete chain, the length of that chain, and the number of
     examined moves.
     """
-    times, _, price, near, _ = problem
+    times, _, price, candidates, _ = problem
     need = standing.load[r] - cap
     barrier, count, looked = BARRIER * cap / len(times), 0, 0
-    for nth in range(standing.held[r]):
+    for nth in range(standing.job_count[r]):
         i = standing.member[r, nth]
         if times[i, r] < need:
             continue
@@ -209,7 +211,7 @@ def _look(
         if again:
             continue
         for column in range(trail.cheap[i]):
-            target = near[i, column]
+            target = candidates[i, column]
             if target == r:
                 continue
             looked += 1
@@ -232,7 +234,7 @@ def _look(
                 trail.job[depth, k], trail.target[depth, k] = trail.job[depth, k - 1], trail.target[depth, k - 1]
                 k -= 1
             trail.over[depth, k], trail.job[depth, k], trail.target[depth, k] = over, i, target
-    trail.held[depth], trail.at[depth] = count, 0
+    trail.move_count[depth], trail.next_move[depth] = count, 0
     return best, length, looked
 
 
@@ -320,9 +322,9 @@ def chained(
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, len(where)))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # this job is among those that determine the makespan
-                i = standing.member[full, rng.integers(0, standing.held[full])]
-            r = problem.near[i, rng.integers(0, max(trail.cheap[i], 1))]
+            if nth == 0 and standing.job_count[full] > 0:  # this job is among those that determine the makespan
+                i = standing.member[full, rng.integers(0, standing.job_count[full])]
+            r = problem.candidates[i, rng.integers(0, max(trail.cheap[i], 1))]
             if r != where[i]:
                 _moved(problem, standing, trail, i, r)
     restore(problem, standing, kept)
@@ -330,8 +332,8 @@ def chained(
 
 
 @allocating
-def restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
-    """Move every job back to its resource in the mapping `kept` (n,)."""
-    for i in range(len(kept)):
-        if standing.where[i] != kept[i]:
-            shift(problem, standing, i, kept[i])
+def restore(problem: Problem, standing: Assignment, mapping: np.ndarray) -> None:
+    """Move every job back to its resource in `mapping` (n,)."""
+    for i in range(len(mapping)):
+        if standing.where[i] != mapping[i]:
+            shift(problem, standing, i, mapping[i])

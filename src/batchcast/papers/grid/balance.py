@@ -21,7 +21,7 @@ def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) ->
     `cap`: (done, examined pairs).
 
     The cost of an exchange is the change of the priced load (sum of price times load); ties go to the first exchange.
-    Jobs move only to near resources. O(m WIDEST^4).
+    Jobs move only to candidate resources. O(m WIDEST^4).
     """
     jobs = np.empty(4, dtype=np.int64)
     best, column, spent = np.inf, -1, 0
@@ -114,12 +114,12 @@ def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: 
 def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
     """Return sets of one job (the second is -1) or two jobs, from the WIDEST jobs that are cheapest to move from
     resource `old` to `new`."""
-    times, _, price, _, is_near = problem
+    times, _, price, _, is_candidate = problem
     jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
     count = 0
-    for at in range(standing.held[old]):
+    for at in range(standing.job_count[old]):
         i = standing.member[old, at]
-        if not is_near[i, new]:
+        if not is_candidate[i, new]:
             continue
         cost = price[new] * times[i, new] - price[old] * times[i, old]
         if count == WIDEST and cost >= dear[count - 1]:
@@ -218,7 +218,7 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
     load least, because this choice leaves jobs on the resources that the bound assigns to them. Jobs move only to near
     resources. `work` limits the number of examined pairs of jobs; another call continues the descent.
     """
-    times, _, price, near, is_near = problem
+    times, _, price, candidates, is_candidate = problem
     _, load, member, count, _, _ = standing
     m = times.shape[1]
     while work > 0:
@@ -231,8 +231,8 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
             relief = times[i, full]
             if relief <= least:
                 continue
-            for r in near[i]:
-                if r == full or not is_near[i, r]:
+            for r in candidates[i]:
+                if r == full or not is_candidate[i, r]:
                     continue
                 moved = price[r] * times[i, r] - price[full] * relief
                 room = top - least - load[r] - times[i, r]
@@ -241,7 +241,7 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
                 work -= count[r]
                 for back in range(count[r]):
                     k = member[r, back]
-                    if is_near[k, full] and times[k, full] < relief - least and -times[k, r] < room:
+                    if is_candidate[k, full] and times[k, full] < relief - least and -times[k, r] < room:
                         dear = moved - price[r] * times[k, r] + price[full] * times[k, full]
                         if dear < best:
                             best, job, column, other = dear, i, r, k
@@ -272,7 +272,7 @@ def kicked(
     the best mapping (n,), its makespan, and the number of kicks; stops after `kicks` kicks, at a makespan of at most
     `target`, or after `PAIRS_A_CHECK` examined pairs.
     """
-    times, _, _, near, is_near = problem
+    times, _, _, candidates, is_candidate = problem
     n = len(times)
     where = standing.where
     standing.load[:] = loads(times, problem.free, where)  # recomputed, because rounding errors of many steps accumulate
@@ -283,10 +283,10 @@ def kicked(
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, n))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan
-                i = standing.member[full, rng.integers(0, standing.held[full])]
-            r = near[i, rng.integers(0, near.shape[1])]
-            if is_near[i, r] and r != where[i]:
+            if nth == 0 and standing.job_count[full] > 0:  # one of the jobs that determine the makespan
+                i = standing.member[full, rng.integers(0, standing.job_count[full])]
+            r = candidates[i, rng.integers(0, candidates.shape[1])]
+            if is_candidate[i, r] and r != where[i]:
                 shift(problem, standing, i, r)
         improved, work = descend(problem, standing, work, False)
         if improved <= current * (1.0 + slack):

@@ -80,7 +80,7 @@ def pairs(
     `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
     left = np.zeros(n, dtype=np.int64)
@@ -96,7 +96,7 @@ def pairs(
         for r in range(m):
             while tail[r] < n and free[r] + times[by_slack[r, tail[r]], r] > deadline[by_slack[r, tail[r]]]:
                 tail[r] += 1
-    while done < n:
+    while placed_count < n:
         job, column, best = -1, -1, np.inf
         while len(queue) > 0 and job < 0:
             i = heappop(queue)[1]
@@ -120,8 +120,8 @@ def pairs(
         if job < 0:
             break
         resource[job] = column
-        placed[done] = job
-        done += 1
+        placed[placed_count] = job
+        placed_count += 1
         free[column] += times[job, column]
         if urgent > 0:
             r = column
@@ -135,7 +135,7 @@ def pairs(
                 left[i] -= 1
                 if resource[i] < 0 and 0 < left[i] < urgent:
                     heappush(queue, (deadline[i], i))
-    return placed[:done], resource
+    return placed[:placed_count], resource
 
 
 @inner
@@ -169,7 +169,7 @@ def jobs_by_key(
     have changed. O(n^2 + rescans m).
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
     c_first = np.empty(n)
@@ -189,7 +189,7 @@ def jobs_by_key(
                     left[i] += 1
     moved, before = -1, 0.0
     while count > 0:
-        job, at, best, pressing = -1, -1, -np.inf, False
+        job, entry, best, pressing = -1, -1, -np.inf, False
         k = 0
         while k < count:
             i = open_jobs[k]
@@ -209,7 +209,7 @@ def jobs_by_key(
             if 0 < left[i] < urgent:
                 key = -deadline[i]
                 if not pressing or key > best or (key == best and i < job):
-                    job, at, best, pressing = i, k, key, True
+                    job, entry, best, pressing = i, k, key, True
             elif not pressing:
                 if rule == LARGEST_FIRST:
                     key = c_first[i]
@@ -220,7 +220,7 @@ def jobs_by_key(
                 else:
                     key = c_second[i] - c_first[i]
                 if job < 0 or key > best or (key == best and i < job):
-                    job, at, best = i, k, key
+                    job, entry, best = i, k, key
             k += 1
         if job < 0:
             break
@@ -228,11 +228,11 @@ def jobs_by_key(
         before = free[moved]
         free[moved] += times[job, moved]
         resource[job] = moved
-        placed[done] = job
-        done += 1
+        placed[placed_count] = job
+        placed_count += 1
         count -= 1
-        open_jobs[at] = open_jobs[count]
-    return placed[:done], resource
+        open_jobs[entry] = open_jobs[count]
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -242,7 +242,7 @@ def one_by_one(
     """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
     qualifies. O(nm)."""
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     for i in range(n):
         best, column = np.inf, -1
         idle = False
@@ -273,9 +273,9 @@ def one_by_one(
         if column >= 0:
             resource[i] = column
             free[column] += times[i, column]
-            placed[done] = i
-            done += 1
-    return placed[:done], resource
+            placed[placed_count] = i
+            placed_count += 1
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -287,10 +287,10 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
     n m).
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     holder = np.empty(m, dtype=np.int64)
     suffers = np.empty(m)
-    while done < n:
+    while placed_count < n:
         holder[:] = -1
         for i in range(n):
             if resource[i] >= 0:
@@ -301,17 +301,17 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
             loss = c_second - c_first
             if holder[r] < 0 or suffers[r] < loss:
                 holder[r], suffers[r] = i, loss
-        before = done
+        before = placed_count
         for r in range(m):
             i = holder[r]
             if i >= 0:
                 resource[i] = r
                 free[r] += times[i, r]
-                placed[done] = i
-                done += 1
-        if done == before:
+                placed[placed_count] = i
+                placed_count += 1
+        if placed_count == before:
             break
-    return placed[:done], resource
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -331,7 +331,7 @@ def by_score(
     rule, O(nm) without it.
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done, following = 0, 0
+    placed_count, following = 0, 0
     left = np.zeros(n, dtype=np.int64)
     is_done = np.zeros(n, dtype=np.bool_)
     for i in range(n):
@@ -365,10 +365,10 @@ def by_score(
         before = free[column]
         free[column] += times[job, column]
         resource[job] = column
-        placed[done] = job
-        done += 1
+        placed[placed_count] = job
+        placed_count += 1
         for i in range(following, n):
             time = times[i, column]
             if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
                 left[i] -= 1
-    return placed[:done], resource
+    return placed[:placed_count], resource

@@ -73,7 +73,7 @@ def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
 
 
 @inner
-def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
+def _insert(q: Queues, r: Index, at: Index, job: Index) -> None:
     """Insert a job into resource r's queue before the entry `at`."""
     for k in range(q.length[r], at, -1):
         q.queue[r, k] = q.queue[r, k - 1]
@@ -104,7 +104,7 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
     `budget` examined queue entries.
     """
     for k in range(len(order)):
-        _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
+        _insert(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
     for r in range(len(q.free)):
         q.cost[r] = _chain(q, r, -1, -1, -1)
     spent, improved = 0, True
@@ -123,12 +123,12 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
             change, r, at, tries = _best_place(q, job)
             spent += tries
             if r >= 0 and change < min(gain, 0.0) - 1e-12:
-                _put(q, r, at, np.int32(job))
+                _insert(q, r, at, np.int32(job))
                 q.cost[r] += change
                 improved = True
                 continue
             if home >= 0:
-                _put(q, home, at_home, np.int32(job))
+                _insert(q, home, at_home, np.int32(job))
                 q.cost[home] += gain
             swapped, tries = _swap(q, job, budget - spent)
             improved = improved or swapped
@@ -176,7 +176,7 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
             change, column, at, looked = _best_place(q, other)
             tries += looked
             if column >= 0 and change < 0 and new_r + change < before - 1e-12:
-                _put(q, column, at, other)
+                _insert(q, column, at, other)
                 cost[column] += change
                 return True, tries
             if new_r < before - 1e-12:

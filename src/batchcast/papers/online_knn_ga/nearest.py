@@ -45,12 +45,12 @@ def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndar
 
 
 @allocating
-def distance(one: np.ndarray, other: np.ndarray) -> float:
+def distance(row: np.ndarray, query: np.ndarray) -> float:
     """Return the distance Sim of eq. 3 over normalised numbers (m,); two unknown values add 0, one unknown value adds
     1."""
     total = 0.0
-    for column in range(len(one)):
-        x, y = one[column], other[column]
+    for column in range(len(row)):
+        x, y = row[column], query[column]
         if x == x and y == y:
             total += (x - y) * (x - y)
         elif x == x or y == y:
@@ -59,10 +59,10 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @allocating
-def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
+def alike(codes: np.ndarray, query_codes: np.ndarray, template: int) -> bool:
     """Return whether the codes are equal in every field whose bit is set in `template`."""
-    for field in range(len(one)):
-        if (template >> field) & 1 and one[field] != other[field]:
+    for field in range(len(codes)):
+        if (template >> field) & 1 and codes[field] != query_codes[field]:
             return False
     return True
 
@@ -129,11 +129,11 @@ def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
 
 
 @allocating
-def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
-    """Return the mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
-    n = min(n, done)
-    before = total[done - n - 1] if done > n else 0.0
-    return float((total[done - 1] - before) / n)
+def mean_of_last(total: np.ndarray, count: int, n: int) -> float:
+    """Return the mean run time of the last n of the first `count` finished jobs, from running totals; count >= 1."""
+    n = min(n, count)
+    before = total[count - n - 1] if count > n else 0.0
+    return float((total[count - 1] - before) / n)
 
 
 @allocating
@@ -224,7 +224,7 @@ class Orders(NamedTuple):
 def neighbour_orders(
     queries: np.ndarray,
     query_codes: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     values: np.ndarray,
     codes: np.ndarray,
     templates: Iterable[int],
@@ -233,9 +233,9 @@ def neighbour_orders(
     """Return each template's sorted neighbours of the queries, given by normalised numbers (t, m), codes (t, f) and
     counts of finished jobs (t,).
 
-    Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
-    completion order. `most` is the largest number K of neighbours. The cost per template is O(d n log n + t n) for n
-    jobs and t queries, of which d are distinct.
+    Candidates of query i are the first finished_before[i] rows of `values` (jobs, m), normalised, and `codes` (jobs,
+    f), in completion order. `most` is the largest number K of neighbours. The cost per template is O(d n log n + t n)
+    for n jobs and t queries, of which d are distinct.
     """
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)
@@ -246,7 +246,9 @@ def neighbour_orders(
         label = classes(np.concatenate([codes, query_codes]), template)
         key = label.tobytes()
         if key not in by_key:  # a field without new information gives the same classes, hence the same order
-            entries, start = needed(order, group.ravel(), done, label[: len(codes)], label[len(codes) :], most)
+            entries, start = needed(
+                order, group.ravel(), finished_before, label[: len(codes)], label[len(codes) :], most
+            )
             by_key[key] = Orders(start, entries)
         orders[template] = by_key[key]
     return orders
@@ -291,7 +293,7 @@ def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
 def needed(
     order: np.ndarray,
     group: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     labels: np.ndarray,
     query_labels: np.ndarray,
     most: int,
@@ -305,7 +307,7 @@ def needed(
         at = start[i]
         held = 0
         for place in order[group[i]]:
-            if place >= done[i] or labels[place] != query_labels[i]:
+            if place >= finished_before[i] or labels[place] != query_labels[i]:
                 continue
             if held == most and place < recent[0]:
                 continue

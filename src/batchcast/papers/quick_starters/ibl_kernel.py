@@ -124,7 +124,7 @@ class Instances(NamedTuple):
     numbers: np.ndarray
     names: np.ndarray
     wait: np.ndarray
-    used: np.ndarray
+    size_and_next: np.ndarray
 
 
 @by_address
@@ -133,7 +133,7 @@ class Room(NamedTuple):
     order."""
 
     apart: np.ndarray
-    near: np.ndarray
+    positions: np.ndarray
     near_apart: np.ndarray
     waits: np.ndarray
     weights: np.ndarray
@@ -149,22 +149,24 @@ def blank_instances(window: int) -> Instances:
 def blank_room(window: int, wide: int) -> Room:
     """Allocate work arrays for `window` instances and the `wide` nearest of them."""
     most = max(wide, MOST)
-    near, order = np.empty(most, np.int64), np.empty(most, np.int64)
-    return Room(np.empty(window, np.float32), near, np.empty(most, np.float32), np.empty(most), np.empty(most), order)
+    positions, order = np.empty(most, np.int64), np.empty(most, np.int64)
+    return Room(
+        np.empty(window, np.float32), positions, np.empty(most, np.float32), np.empty(most), np.empty(most), order
+    )
 
 
 @kernel
 def push(instances: Instances, attributes: Attributes, column: int, wait: float) -> None:
     """Add a job to the instances, in place of the oldest instance if the ring buffer is full."""
     window = len(instances.wait)
-    place = instances.used[1]
+    place = instances.size_and_next[1]
     for f in range(attributes.numbers.shape[0]):
         instances.numbers[f, place] = attributes.numbers[f, column]
     for f in range(attributes.names.shape[0]):
         instances.names[f, place] = attributes.names[f, column]
     instances.wait[place] = wait
-    instances.used[0] = min(instances.used[0] + 1, window)
-    instances.used[1] = (place + 1) % window
+    instances.size_and_next[0] = min(instances.size_and_next[0] + 1, window)
+    instances.size_and_next[1] = (place + 1) % window
 
 
 @kernel
@@ -178,7 +180,7 @@ def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i
 def distances(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
     name."""
-    size = instances.used[0]
+    size = instances.size_and_next[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
@@ -209,7 +211,7 @@ def unscaled(value: float) -> float:
 def distances_by_range(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
     names are 0 or 1."""
-    size, numbers = instances.used[0], instances.numbers
+    size, numbers = instances.size_and_next[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
     for f in range(len(how.numbers)):
@@ -231,10 +233,10 @@ def distances_by_range(instances: Instances, attributes: Attributes, column: int
 
 
 @kernel
-def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
+def nearest(instances: Instances, apart: np.ndarray, k: int, positions: np.ndarray, near_apart: np.ndarray) -> int:
     """Find the k nearest instances, nearest first, among equal distances the instance that was added later first;
     return their number."""
-    size, last = instances.used[0], instances.used[1] - 1
+    size, last = instances.size_and_next[0], instances.size_and_next[1] - 1
     count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # loop from the newest entry of the ring buffer back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
@@ -249,10 +251,10 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
                     place = count if count < k else k - 1
                     while place > 0 and near_apart[place - 1] > d:
                         near_apart[place] = near_apart[place - 1]
-                        near[place] = near[place - 1]
+                        positions[place] = positions[place - 1]
                         place -= 1
                     near_apart[place] = d
-                    near[place] = j
+                    positions[place] = j
                     if count < k:
                         count += 1
                     if count == k:
@@ -265,7 +267,7 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
 def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
     """Copy the waits of the first `count` nearest instances, and sort them."""
     for a in range(count):
-        room.waits[a] = wait[room.near[a]]
+        room.waits[a] = wait[room.positions[a]]
         room.order[a] = a
     insert(room.waits, room.order, count)
 
@@ -294,7 +296,7 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
     total, weights = 0.0, 0.0
     for a in range(k):
         weight = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
-        total += weight * instances.wait[room.near[a]]
+        total += weight * instances.wait[room.positions[a]]
         weights += weight
     return total / weights
 
@@ -324,7 +326,7 @@ def answer(instances: Instances, attributes: Attributes, column: int, how: How, 
         distances_by_range(instances, attributes, column, how, room.apart)
     else:
         distances(instances, attributes, column, how, room.apart)
-    count = nearest(instances, room.apart, max(how.k, how.wide), room.near, room.near_apart)
+    count = nearest(instances, room.apart, max(how.k, how.wide), room.positions, room.near_apart)
     k = min(how.k, count)
     if how.literal:
         point = weighted_mean(instances, room, k)
@@ -338,7 +340,7 @@ def answer_queries(
     attributes: Attributes,
     wait: np.ndarray,
     learned: np.ndarray,
-    known: np.ndarray,
+    known_counts: np.ndarray,
     ask: np.ndarray,
     how: How,
     instances: Instances,
@@ -348,8 +350,8 @@ def answer_queries(
     """Predict the waits of the jobs in the mask `ask` as in `how`, each from the waits that were known at its
     submission."""
     pushed = 0
-    for i in range(len(known)):
-        while pushed < known[i]:
+    for i in range(len(known_counts)):
+        while pushed < known_counts[i]:
             j = learned[pushed]
             push(instances, attributes, j, wait[j])
             pushed += 1
@@ -364,7 +366,7 @@ class Answers(NamedTuple):
 
     learned: np.ndarray
     taught: np.ndarray
-    known: np.ndarray
+    known_counts: np.ndarray
     points: np.ndarray
     bounds: np.ndarray
 
@@ -391,7 +393,7 @@ def replay_log(
     for e in range(len(events)):
         i, rank = events[e].entry, events[e].rank
         if rank == SUBMIT:
-            into.known[i] = into.taught[0]
+            into.known_counts[i] = into.taught[0]
             note(state, requests, i, last_wait, False, attributes)
             if ask[i] and into.taught[0] == 0:
                 into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
@@ -412,7 +414,7 @@ class TrainingPart(NamedTuple):
     attributes: Attributes
     wait: np.ndarray
     learned: np.ndarray
-    known: np.ndarray
+    known_counts: np.ndarray
 
 
 def search_weights(

@@ -200,8 +200,8 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
 def _pqstar_row(study: LogStudy, method: str, printed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a row of PQStar that other methods do not have."""
 
-    def decrease(other: str, *, relative: bool = False) -> float:
-        return rms_decrease(study.rms(method, relative=relative), study.rms(other, relative=relative))
+    def decrease(reference: str, *, relative: bool = False) -> float:
+        return rms_decrease(study.rms(method, relative=relative), study.rms(reference, relative=relative))
 
     run, reading = study.runs[method], int(method == "pqstar tables")
     measured = MEASURED.get(study.name, ((NAN,) * 3,) * 2)[reading]

@@ -240,7 +240,9 @@ class Su:
         self.uses = (*type(self).uses, *self.also)  # type: ignore[misc]
         width = 3 + len(self.also)
         self.centre, self.spread = np.zeros(width), np.ones(width)
-        self.finished = Rows(values=(width, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))
+        self.finished = Rows(
+            values=(width, np.float64), run=(0, np.float64), limit=(0, np.float64), finished_before=(0, np.int64)
+        )
         self.clusters_of_end: list[Cluster] = []
         self.open: dict[int, int] = {}
         self.members: dict[Cluster, list[int]] = {}
@@ -253,7 +255,7 @@ class Su:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict alpha times the regression over the nearest jobs, at most the time limit."""
         query = self._standard(np.array(self._values(job)))
-        near, is_own = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
+        near, is_own = self._nearest(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
         if not len(near):
             return self.limits.forecast(job)
         basis = "of the cluster of its name" if is_own else "of all jobs"
@@ -331,12 +333,12 @@ class Su:
         further = (field_value(job, name) for name in self.also)
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 
-    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> tuple[np.ndarray, bool]:
-        """Return the k nearest members of a cluster among the first `done` finished jobs, nearest first and, at equal
-        distance, newest first. If there is no member, return the k nearest of all jobs, and False."""
+    def _nearest(self, cluster: Cluster, query: np.ndarray, k: int, finished_before: int) -> tuple[np.ndarray, bool]:
+        """Return the k nearest members of a cluster among the first `finished_before` finished jobs, nearest first
+        and, at equal distance, newest first. If there is no member, return the k nearest of all jobs, and False."""
         members = np.array(self.members.get(cluster, [])[-2 * MEMORY :], dtype=np.int64)
-        own = members[members < done][-MEMORY:]
-        places = (own if len(own) else np.arange(max(done - MEMORY, 0), done))[::-1]
+        own = members[members < finished_before][-MEMORY:]
+        places = (own if len(own) else np.arange(max(finished_before - MEMORY, 0), finished_before))[::-1]
         gap = np.nan_to_num(self._standard(self.finished["values"][places]) - query, nan=1.0, posinf=1e150)
         order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
         return places[order[:k]], len(own) > 0
@@ -355,9 +357,9 @@ class Su:
         for k in KS:
             estimate = np.full(len(places), np.nan)
             for at, place in enumerate(places):
-                done = int(self.finished["done"][place])
+                finished_before = int(self.finished["finished_before"][place])
                 query = self._standard(self.finished["values"][place])
-                near, _ = self._near(self.clusters_of_end[place], query, k, done)
+                near, _ = self._nearest(self.clusters_of_end[place], query, k, finished_before)
                 if len(near):
                     estimate[at] = self._regress(near, query)
                     fits += 1

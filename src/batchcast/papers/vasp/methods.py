@@ -641,7 +641,7 @@ def density_mode(values: np.ndarray) -> float:
     return at
 
 
-KEPT = 50
+RUNS_KEPT = 50
 
 
 @dataclass(slots=True)
@@ -792,4 +792,4 @@ class UserClusters:
         for cluster in (self.cluster_of.get(key, key), None):
             before = self.smooth.get(cluster, run)
             self.smooth[cluster] = self.smoothing * run + (1.0 - self.smoothing) * before
-            self.recent.setdefault(cluster, deque(maxlen=KEPT)).append(run)
+            self.recent.setdefault(cluster, deque(maxlen=RUNS_KEPT)).append(run)

@@ -471,7 +471,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 def differences_tables(rows: Rows, words: str) -> list[Table]:
     """Compare each method with the paper's random forest, with 90 % intervals; empty if there are no results of the
     forest."""
-    rows = _named(row for row in rows if "against" in row)
+    rows = _with_names(row for row in rows if "against" in row)
     if not rows:
         return []
     against, of_groups = shown_name(rows[0]["against"]), rows[0]["groups_of"]
@@ -544,7 +544,7 @@ def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = 
     """Return the tables of one split of the runs: the overview, the differences and tables 3 to 5; on the page also
     figures."""
     rows, words = [row for row in results if row["split"] == split], SPLIT_WORDS[split]
-    scored = _named(row for row in rows if "apa" in row)
+    scored = _with_names(row for row in rows if "apa" in row)
     absent = {row["predictor"]: row["note"] for row in rows if "note" in row}
     blocks: list[Block] = [_overview(scored, absent, split, resamples), *differences_tables(scored, words)]
     if on_page:
@@ -576,17 +576,17 @@ def _overview(rows: Rows, absent: Mapping[str, str], split: str, resamples: int)
     return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, rows, note)
 
 
-def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
+def cut_figure(scored: Rows, cut: int, subject: str, caption: str) -> Figure:
     """Draw the accuracy ACC and recall REC of each method for jobs that are predicted to run shorter than `cut`
     minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     shares = {"ACC (precision)": f"acc_under_{cut}_min", "REC (recall)": f"rec_under_{cut}_min"}
     series = {title: [row[key] for row in scored] for title, key in shares.items()}
-    title, value = f"Recognition of runs under {cut // 60} h ({what})", f"ACC and REC of the cut at {cut // 60} h"
+    title, value = f"Recognition of runs under {cut // 60} h ({subject})", f"ACC and REC of the cut at {cut // 60} h"
     return bars(title, names, series, value=value, kind="share", caption=caption)
 
 
-def _named(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _with_names(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return copies of the rows with each method's name as the page shows it."""
     return [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows]
 
@@ -614,7 +614,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
     tables = []
     note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
     for data, figures, printed in (("first", "Figures 6 and 7, table 5", PAPER_MRE), ("second", "Figures 8 and 9", {})):
-        named = _named(row for row in results if row["data"] == data)
+        named = _with_names(row for row in results if row["data"] == data)
         rows = [row | {"paper": printed.get(str(row["predictor"]))} for row in named]
         tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
         tables += range_tables(rows, "synthetic first set") if printed else []
@@ -623,7 +623,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
 
 def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
     """Return Tables 2 to 5 of a site's own jobs, split in time."""
-    rows = _named(results)
+    rows = _with_names(results)
     parts = ("share_all|all jobs|share", "share_train|training|share", "share_test|predicted|share")
     of_run_times = Table(f"Table 2: run times of {source}", columns_of("range_min|minutes", *parts), shares)
     return [*_set_tables(rows, "Table 5", source, ""), *range_tables(rows, source), of_run_times]

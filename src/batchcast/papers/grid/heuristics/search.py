@@ -94,7 +94,7 @@ class Search:
         A starting mapping is omitted if its makespan is 1.5 times that of the other, because small steps would not make
         up the difference.
         """
-        starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
+        starts = [Assignment.of(problem, where) for where in (problem.candidates[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
         starts = [start for start in starts if start.load.max() <= 1.5 * least]
         values = []
