@@ -121,6 +121,24 @@ def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
         order[b + 1] = j
 
 
+@inlined
+def insert_sorted(keys: np.ndarray, values: np.ndarray, count: int, key: float, value: float) -> int:
+    """Insert a value into the first `count` entries of `values`, which are sorted by `keys`, after equal keys; return
+    the new number of entries.
+
+    If the arrays are full, the last entry is dropped, or the value is not inserted.
+    """
+    size = len(keys)
+    if count == size and not key < keys[size - 1]:
+        return count
+    at = count if count < size else size - 1
+    while at > 0 and key < keys[at - 1]:
+        keys[at], values[at] = keys[at - 1], values[at - 1]
+        at -= 1
+    keys[at], values[at] = key, value
+    return min(count + 1, size)
+
+
 def address_of(kernel: Any, *arguments: Any) -> int:
     """Return the address of a kernel's machine code for these arguments; compile or load it if needed.
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...compiled import allocating
+from ...compiled.arrays import insert_sorted
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
@@ -27,11 +28,9 @@ from ...predict.gate import finite_or_nan
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from .genetic import Batches, Evolved, Gene, Rows, Store, minimise, score, sweep
 from .nearest import (
-    LOCAL_MODELS,
     Orders,
     alike,
     classes,
-    insert,
     local_estimate,
     mean_and_std,
     mean_of_last,
@@ -315,7 +314,7 @@ class KnnGa(RangedMethod):
     Raises
     ------
     ValueError
-        If a parameter is outside its range, or for an unknown model.
+        If a parameter is outside its range.
 
     Notes
     -----
@@ -364,8 +363,6 @@ class KnnGa(RangedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.local_model not in LOCAL_MODELS:
-            raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
         self.parameters = UNTRAINED
         self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
         self.last_population: np.ndarray | None = None
@@ -459,7 +456,7 @@ def weighted_nearest(
             elif span[column] > 0.0:
                 d /= span[column]
                 total += weights[fields + column] * d * d
-        count = insert(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
+        count = insert_sorted(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
     return positions[:count]
 
 

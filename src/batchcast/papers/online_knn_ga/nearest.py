@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled import allocating
+from ...compiled.arrays import insert_sorted
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -68,22 +69,6 @@ def alike(codes: np.ndarray, query_codes: np.ndarray, template: int) -> bool:
 
 
 @allocating
-def insert(best: np.ndarray, positions: np.ndarray, count: int, d: float, position: int) -> int:
-    """Insert a candidate into the sorted list of nearest jobs, after equal distances; return the list's new length."""
-    k = len(best)
-    if count == k and not d < best[k - 1]:
-        return count
-    at = count if count < k else k - 1
-    while at > 0 and d < best[at - 1]:
-        best[at] = best[at - 1]
-        positions[at] = positions[at - 1]
-        at -= 1
-    best[at] = d
-    positions[at] = position
-    return min(count + 1, k)
-
-
-@allocating
 def nearest(
     codes: np.ndarray,
     values: np.ndarray,
@@ -108,7 +93,7 @@ def nearest(
             continue
         for column in range(len(row)):
             row[column] = normal(values[position, column], low[column], span[column])
-        count = insert(best, positions, count, distance(row, query), position)
+        count = insert_sorted(best, positions, count, distance(row, query), position)
     return positions[:count]
 
 
@@ -146,8 +131,6 @@ def planned(mean: float, std: float, limit: float, alpha: float, beta: float) ->
     return max(estimate, 1.0)
 
 
-LOCAL_MODELS = ("mean", "linear", "svr")
-REGRESSIONS = ("linear", "forest", "svr")
 TREES = 10
 
 
@@ -246,10 +229,8 @@ def neighbour_orders(
         label = classes(np.concatenate([codes, query_codes]), template)
         key = label.tobytes()
         if key not in by_key:  # a field without new information gives the same classes, hence the same order
-            entries, start = needed(
-                order, group.ravel(), finished_before, label[: len(codes)], label[len(codes) :], most
-            )
-            by_key[key] = Orders(start, entries)
+            parted = (label[: len(codes)], label[len(codes) :])
+            by_key[key] = Orders(*needed(order, group.ravel(), finished_before, *parted, most))
         orders[template] = by_key[key]
     return orders
 
@@ -298,34 +279,24 @@ def needed(
     query_labels: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries that any N and K <= most can need, query after query, and the index at which each query's
-    entries begin."""
+    """Return the index at which each query's entries begin, and the entries that any N and K <= most can need, query
+    after query."""
     start = np.zeros(len(group) + 1, dtype=np.int64)
     entries = np.empty(1024, dtype=np.int32)
-    recent = np.empty(most, dtype=np.int64)  # the `most` latest positions in completion order so far, ascending
+    # the `most` latest positions in completion order so far, as negative numbers, so that the latest comes first
+    latest = np.empty(most, dtype=np.int64)
     for i in range(len(group)):
         at = start[i]
-        held = 0
+        count = 0
         for place in order[group[i]]:
             if place >= finished_before[i] or labels[place] != query_labels[i]:
                 continue
-            if held == most and place < recent[0]:
+            if count == most and place < -latest[most - 1]:
                 continue
             if at == len(entries):
                 entries = np.concatenate((entries, np.empty_like(entries)))
             entries[at] = place
             at += 1
-            if held < most:
-                slot = held
-                held += 1
-                while slot > 0 and recent[slot - 1] > place:
-                    recent[slot] = recent[slot - 1]
-                    slot -= 1
-            else:
-                slot = 0
-                while slot + 1 < most and recent[slot + 1] < place:
-                    recent[slot] = recent[slot + 1]
-                    slot += 1
-            recent[slot] = place
+            count = insert_sorted(latest, latest, count, -place, -place)
         start[i + 1] = at
-    return entries[: start[-1]].copy(), start
+    return start, entries[: start[-1]].copy()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import by_address, inlined, inner, kernel
-from ...compiled.arrays import insert
+from ...compiled.arrays import insert, insert_sorted
 from ...events.event import START, SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
 from ...events.record import NO_LIMIT
@@ -248,15 +248,7 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, positions: np.ndarr
             for j in range(high, start if closer > 0 else high, -1):
                 d = apart[j]
                 if d < limit:
-                    place = count if count < k else k - 1
-                    while place > 0 and near_apart[place - 1] > d:
-                        near_apart[place] = near_apart[place - 1]
-                        positions[place] = positions[place - 1]
-                        place -= 1
-                    near_apart[place] = d
-                    positions[place] = j
-                    if count < k:
-                        count += 1
+                    count = insert_sorted(near_apart[:k], positions[:k], count, d, j)
                     if count == k:
                         limit = near_apart[k - 1]
             high = start
@@ -335,28 +327,30 @@ def answer(instances: Instances, attributes: Attributes, column: int, how: How, 
     return point, bound_of(instances.wait, room, min(how.wide, count), how.level, point)
 
 
+class TrainingPart(NamedTuple):
+    """Training data: attributes and waits of all jobs, the order in which waits became known, how many known waits each
+    job's prediction can use."""
+
+    attributes: Attributes
+    wait: np.ndarray
+    learned: np.ndarray
+    known_counts: np.ndarray
+
+
 @kernel
 def answer_queries(
-    attributes: Attributes,
-    wait: np.ndarray,
-    learned: np.ndarray,
-    known_counts: np.ndarray,
-    ask: np.ndarray,
-    how: How,
-    instances: Instances,
-    room: Room,
-    points: np.ndarray,
+    training: TrainingPart, ask: np.ndarray, how: How, instances: Instances, room: Room, points: np.ndarray
 ) -> None:
     """Predict the waits of the jobs in the mask `ask` as in `how`, each from the waits that were known at its
     submission."""
     pushed = 0
-    for i in range(len(known_counts)):
-        while pushed < known_counts[i]:
-            j = learned[pushed]
-            push(instances, attributes, j, wait[j])
+    for i in range(len(training.known_counts)):
+        while pushed < training.known_counts[i]:
+            j = training.learned[pushed]
+            push(instances, training.attributes, j, training.wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            points[i], _ = answer(instances, attributes, i, how, room)
+            points[i], _ = answer(instances, training.attributes, i, how, room)
 
 
 @by_address
@@ -407,16 +401,6 @@ def replay_log(
             into.taught[0] += 1
 
 
-class TrainingPart(NamedTuple):
-    """Training data: attributes and waits of all jobs, the order in which waits became known, how many known waits each
-    job's prediction can use."""
-
-    attributes: Attributes
-    wait: np.ndarray
-    learned: np.ndarray
-    known_counts: np.ndarray
-
-
 def search_weights(
     training: TrainingPart, start: How, window: int, queries: np.ndarray, sweeps: int
 ) -> tuple[How, float]:
@@ -430,7 +414,7 @@ def search_weights(
 
     def loss(how: How) -> float:
         without_bound = how._replace(wide=0)
-        answer_queries(*training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
+        answer_queries(training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 
     best, least = start, loss(start)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import allocating, inner, kernel
-from ...compiled.arrays import Record, array_in
+from ...compiled.arrays import Record, array_in, insert_sorted
 from ...events.event import SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, oldest_start, queue_of, running_of
 from ...events.record import LEFT, QUEUED, STARTED
@@ -227,20 +227,6 @@ def mid_boundary(s: Record, near_first: int, oldest: float) -> int:
 
 
 @inner
-def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
-    """Return whether a similar job with a known wait was submitted at or after job `since`."""
-    cells = cells_of(m)
-    c = first_cell
-    while c >= 0:
-        if abs(cells[c].limit - limit) <= SIMILAR_S:
-            last = cells[c].last_quick if m.quick_evidence else cells[c].last_started
-            if last >= since:
-                return True
-        c = cells[c].next - 1
-    return False
-
-
-@inner
 def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
     """Return whether a similar job with a known wait was submitted between the jobs `above` and `below`."""
     jobs, submissions, cells = jobs_of(s), submissions_of(m), cells_of(m)
@@ -305,12 +291,7 @@ def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above
     j = last_of_class
     while j > above and count < m.depth:
         if j < below and has_taught(m, jobs[j]) and abs(jobs[j].limit - limit) <= SIMILAR_S:
-            place = count
-            while place > 0 and waits[place - 1] > jobs[j].wait:
-                waits[place] = waits[place - 1]
-                place -= 1
-            waits[place] = jobs[j].wait
-            count += 1
+            count = insert_sorted(waits, waits, count, jobs[j].wait, jobs[j].wait)
         j = submissions[j].before_in_class
     if count == 0:
         threshold: float = m.threshold
@@ -336,7 +317,7 @@ def judge(
     first_cell, last = classes[klass].cells - 1, classes[klass].last - 1
     rank_size, rank_limit, ahead, stuck = look_at_queue(s, s.queue_end, now, procs, limit, m.threshold)
     mark, above, below = UNMARKED, -1, n
-    if stuck < near_first and evidence_since(m, first_cell, limit, near_first):
+    if stuck < near_first and evidence_between(s, m, first_cell, limit, near_first - 1, n):
         mark, above = NEAR, near_first - 1
     else:
         mid = mid_boundary(s, near_first, oldest_start(s))
