@@ -15,9 +15,10 @@ from batchcast.papers.grid.assignment import (
     best_chain,
     chained,
     loads,
+    priced,
+    settle,
     tightened,
 )
-from batchcast.papers.grid.balance import priced, settle
 from batchcast.papers.grid.heuristics.exact import Exact
 from batchcast.papers.grid.heuristics.search import Search
 from batchcast.papers.grid.model import Batch, draw_times, makespan

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.naive import grid as naive
 
 from batchcast.errors import UsageError
-from batchcast.papers.grid.assignment import Assignment, Problem, loads
-from batchcast.papers.grid.balance import descend, priced, settle
+from batchcast.papers.grid.assignment import Assignment, Problem, descend, loads, priced, settle
 from batchcast.papers.grid.files import read_matrix
 from batchcast.papers.grid.heuristics.exact import Exact
 from batchcast.papers.grid.heuristics.greedy import Sufferage

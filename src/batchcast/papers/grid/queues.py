@@ -4,13 +4,12 @@ up."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating, inner
-
-Index = int | np.integer[Any]  # an array index, from a loop or from an array of indices
+from .assignment import Index
 
 
 class Queues(NamedTuple):
@@ -83,12 +82,18 @@ def _insert(q: Queues, r: Index, at: Index, job: Index) -> None:
 
 
 @inner
+def _entry_of(q: Queues, job: Index) -> int:
+    """Return the entry of a job in its queue."""
+    k = 0
+    while q.queue[q.where[job], k] != job:
+        k += 1
+    return k
+
+
+@inner
 def _take(q: Queues, job: Index) -> int:
     """Remove a job from its queue; return the entry at which the job was."""
-    r = q.where[job]
-    k = 0
-    while q.queue[r, k] != job:
-        k += 1
+    r, k = q.where[job], _entry_of(q, job)
     for at in range(k, q.length[r] - 1):
         q.queue[r, at] = q.queue[r, at + 1]
     q.length[r] -= 1
@@ -144,11 +149,8 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
     """
     queue, length, where, cost, times, free, deadline, _, _ = q
     tries = 0
-    home, at_home = where[job], -1
-    if home >= 0:
-        at_home = 0
-        while queue[home, at_home] != job:
-            at_home += 1
+    home = where[job]
+    at_home = _entry_of(q, job) if home >= 0 else -1
     for r in range(len(free)):
         if r == home or not free[r] + times[job, r] <= deadline[job]:
             continue

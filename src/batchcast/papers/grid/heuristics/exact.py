@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import UsageError
-from ..assignment import Assignment, Problem, Trail, chained
-from ..balance import PAIRS_A_CHECK, settle
+from ..assignment import PAIRS_A_CHECK, Assignment, Problem, Trail, chained, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
 

@@ -12,8 +12,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from ..assignment import Assignment, Problem
-from ..balance import kicked, priced, settle
+from ..assignment import Assignment, Problem, kicked, priced, settle
 from ..model import Batch, Heuristic, Plan, makespan
 from .deadlines import EminMin
 
