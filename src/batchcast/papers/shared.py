@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..cli.output import console, document, dumps, emit, plain, say, write_text
+from ..cli.output import document, dumps, emit, plain, say, show_blocks, write_text
 from ..errors import BatchcastError, InputError
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.adapters import OfJob
@@ -160,8 +160,6 @@ class Gathering:
         `gather` takes the folder of the logs, or the folder of the user's own log `own`, and returns findings and
         tables. This method prints on stderr how many parts were computed, and where the results are.
         """
-        from ..report.terminal import show
-
         traces, parts = Path(own).parent if own else shared_folder() / "traces", self.parts
         with folder(self.output) as place:
             summary, tables = gather(traces)
@@ -185,7 +183,7 @@ class Gathering:
         if as_json:
             emit(doc)
         else:
-            show(console(), [*tables, *summary])
+            show_blocks(*tables, *summary)
 
 
 OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"

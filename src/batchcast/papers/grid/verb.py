@@ -12,7 +12,7 @@ import click
 
 from ...cli.completion import specs as complete_specs
 from ...cli.grammar import JSON, Verbs, option, page_option
-from ...cli.output import console, document, emit, note, say, write_text
+from ...cli.output import document, emit, note, say, show_blocks, write_text
 from ...errors import UsageError
 
 FILE, COUNT, SEED = click.Path(path_type=Path), click.IntRange(min=1), click.IntRange(min=0)
@@ -87,11 +87,10 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
         log = {"source": str(map_input.source), "jobs": n, "resources": m}
         emit(document("grid-map", log, settings, notes, results))
         return
-    from ...report.terminal import show
     from .page import map_table
 
     title = f"{map_input.source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}"
-    show(console(), [map_table(title, results)])
+    show_blocks(map_table(title, results))
     note(*notes)
     say(*(f"{row['heuristic']}: seed {row['seed']}" for row in results if "seed" in row))
 
@@ -146,10 +145,9 @@ def simulate_command(**options: Any) -> None:
     if options["as_json"]:
         emit(document("grid-simulate", log, settings, warnings, results))
     else:
-        from ...report.terminal import show
         from .page import simulated_table
 
-        show(console(), [simulated_table(results)])
+        show_blocks(simulated_table(results))
         note(*warnings)
         say(f"seed {options['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 

@@ -20,7 +20,7 @@ from ...metrics.accuracy import accuracy
 from ...metrics.curves import running_mean
 from ...metrics.measure import mean
 from ...metrics.schedule import bounded_slowdown
-from ...report.blocks import Figure, Table, columns_of
+from ...report.blocks import Figure, Table, TableRows, columns_of
 from ...report.figures import cdf, lines
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
@@ -308,9 +308,6 @@ def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
     return np.asarray(counted & (schedule.end_time <= schedule.submit_time.max(initial=0.0)))
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
     """Return the findings of the tables, in sentences."""
     sentences = []
@@ -348,7 +345,7 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
     return [*sentences, *_cut_sentences(rows["baselines"])]
 
 
-def _cut_sentences(rows: Rows) -> list[str]:
+def _cut_sentences(rows: TableRows) -> list[str]:
     """Return sentences that compare the paper's gains with the gains in a simulation in which every job ends at its
     prediction."""
     sentences = []
@@ -445,7 +442,7 @@ TABLES = {
 """The tables of the page without their rows, by the names in `Gathered.table_names`."""
 
 
-def tables(rows: Mapping[str, Rows], sensitive: str) -> list[Table]:
+def tables(rows: Mapping[str, TableRows], sensitive: str) -> list[Table]:
     """Return the tables that have at least one row; `sensitive` is the data set of the sensitivity runs."""
     keys, made = ("wait_gain", "bounded_slowdown_gain"), []
     for name, of_table in rows.items():
@@ -482,7 +479,7 @@ def _printed_gains(each: DataSet, policy: str) -> dict[str, float]:
     return {"printed_wait_gain": 1 - better_wait / wait, "printed_bounded_slowdown_gain": 1 - better_slow / slow}
 
 
-def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+def with_printed_requests(rows: TableRows, each: DataSet) -> list[dict[str, Any]]:
     """Return the rows of a data set with waits in minutes, and with the paper's values under the same policy."""
     extended = []
     for row in rows:
@@ -495,7 +492,7 @@ def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
     return extended
 
 
-def with_gains(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+def with_gains(rows: TableRows, each: DataSet) -> list[dict[str, Any]]:
     """Return a data set's rows of Tables 5 and 6 with waits in minutes, gains over planning with requested times (same
     policy), and printed figures.
 

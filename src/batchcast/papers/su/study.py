@@ -19,7 +19,7 @@ from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
 from ...metrics.accuracy import accuracy, relative_accuracy
-from ...report.blocks import Figure, Table, columns_of
+from ...report.blocks import Figure, Table, TableRows, columns_of
 from ...report.figures import bars, lines
 from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
@@ -65,10 +65,7 @@ def _comparison(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -
     )
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
-def table_5(rows: Rows, every: int) -> Table:
+def table_5(rows: TableRows, every: int) -> Table:
     """Return the table of prediction errors, our errors beside the errors that the paper prints."""
     columns = columns_of(
         "log", "jobs_of|which jobs", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
@@ -80,7 +77,7 @@ def table_5(rows: Rows, every: int) -> Table:
     return Table("Table 5: errors, honest protocol", columns, rows, note)
 
 
-def table_6(rows: Rows) -> Table:
+def table_6(rows: TableRows) -> Table:
     """Return the table of mean waits, our waits beside the waits that the paper prints."""
     columns = columns_of(
         "log", "scheduler", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
@@ -95,7 +92,7 @@ def table_6(rows: Rows) -> Table:
     return Table("Table 6: mean waits by simulation", columns, rows, note)
 
 
-def class_table(rows: Rows) -> Table:
+def class_table(rows: TableRows) -> Table:
     """Return the table of accuracy measures by class of jobs."""
     columns = columns_of(
         "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
@@ -108,7 +105,9 @@ def class_table(rows: Rows) -> Table:
     return Table("Measures by class of jobs", columns, rows, note)
 
 
-def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
+def clustering_pictures(
+    log: str, user: str, tried: Sequence[int], sse: TableRows | Any, score: Any, k: int
+) -> list[Figure]:
     """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against the number k of clusters, for one user's job
     names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
@@ -131,7 +130,7 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
     return replace(figure, alt=f"Distribution of the signed error in hours. {words}.")
 
 
-def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
+def table_5_pictures(log: str, rows: TableRows) -> list[Figure]:
     """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, our values and the printed values."""
     names, drawn = [row["predictor"] for row in rows], []
     for number, key, printed in zip((6, 7, 8), MEASURES, PRINTED_KEYS):
@@ -140,7 +139,7 @@ def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
     return drawn
 
 
-def class_pictures(log: str, rows: Rows) -> list[Figure]:
+def class_pictures(log: str, rows: TableRows) -> list[Figure]:
     """Draw Figure 10: APA, UR and MAE by class of jobs."""
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
