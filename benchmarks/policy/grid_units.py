@@ -17,9 +17,9 @@ import numpy as np
 from batchcast.cli.output import console
 from batchcast.papers.grid.clock import MappingRule as Shape
 from batchcast.papers.grid.model import Setting, Units
-from batchcast.papers.grid.paper_study import PRINTED, RATES, Rows, by_rate, ratio_of
+from batchcast.papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
 from batchcast.papers.grid.study import SHORT, Study, run_study
-from batchcast.report.blocks import Table, TableColumn, columns_of
+from batchcast.report.blocks import Table, TableColumn, TableRows, columns_of
 from batchcast.report.terminal import show
 
 SWEEP_SEEDS = 100
@@ -88,7 +88,7 @@ def _overload(results: Sequence[Mapping[str, Any]]) -> float:
     return later[0] if later else float("nan")
 
 
-def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
+def sweep_tables(units: TableRows, asjs: TableRows) -> list[Table]:
     """Return the tables of both sweeps, the closest setting first."""
     columns = [TableColumn(k, k.replace("_", " ")) for k in ("compute_unit", "transfer_unit", "every", "remap", "late")]
     columns += [TableColumn(k, k.replace("_", " "), "share") for k in units[0] if k.endswith(("_amj", "_ufj"))]

@@ -166,14 +166,14 @@ def compile_key(function: Callable[..., float]) -> Any:
     return numba.cfunc(types.float64(*KEY), error_model="numpy")(function)
 
 
-def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
+def reads(function: Callable[..., float], positions: tuple[int, ...]) -> bool:
     """Whether a function of five float64 arguments uses the arguments at the given positions.
 
     The function is compiled with a type that has no operations at these positions. Compilation fails if the function
     uses these arguments.
     """
     nothing = types.Opaque("nothing")
-    kinds = tuple(nothing if place in places else kind for place, kind in enumerate(KEY))
+    kinds = tuple(nothing if position in positions else kind for position, kind in enumerate(KEY))
     try:
         numba.njit(function, error_model="numpy").compile(kinds)
     except Exception:  # numba raises many types of errors; each means that the argument is used

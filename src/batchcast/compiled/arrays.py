@@ -95,16 +95,16 @@ def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Recor
 
 
 @intrinsic
-def bits(_context: Any, word: Any) -> Any:
+def bits(_context: Any, mask: Any) -> Any:
     """Return the number of set bits of an int64 word."""
-    return types.int64(types.int64), lambda _, builder, __, words: builder.ctpop(words[0])
+    return types.int64(types.int64), lambda _, builder, __, masks: builder.ctpop(masks[0])
 
 
 @intrinsic
-def lowest(_context: Any, word: Any) -> Any:
+def lowest(_context: Any, mask: Any) -> Any:
     """Return the position of the lowest set bit of an int64 word; undefined for 0."""
     no_zero = ir.Constant(ir.IntType(1), 1)
-    return types.int64(types.int64), lambda _, builder, __, words: builder.cttz(words[0], no_zero)
+    return types.int64(types.int64), lambda _, builder, __, masks: builder.cttz(masks[0], no_zero)
 
 
 @inlined
@@ -121,7 +121,25 @@ def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
         order[b + 1] = j
 
 
-def address_of(whole: Any, *arguments: Any) -> int:
+@inlined
+def insert_sorted(keys: np.ndarray, values: np.ndarray, count: int, key: float, value: float) -> int:
+    """Insert a value into the first `count` entries of `values`, which are sorted by `keys`, after equal keys; return
+    the new number of entries.
+
+    If the arrays are full, the last entry is dropped, or the value is not inserted.
+    """
+    size = len(keys)
+    if count == size and not key < keys[size - 1]:
+        return count
+    at = count if count < size else size - 1
+    while at > 0 and key < keys[at - 1]:
+        keys[at], values[at] = keys[at - 1], values[at - 1]
+        at -= 1
+    keys[at], values[at] = key, value
+    return min(count + 1, size)
+
+
+def address_of(kernel: Any, *arguments: Any) -> int:
     """Return the address of a kernel's machine code for these arguments; compile or load it if needed.
 
     The address is valid in this process only. Without batchcast's own passes the result is 0 and is not used.
@@ -129,8 +147,8 @@ def address_of(whole: Any, *arguments: Any) -> int:
     if not OWN_PASSES:
         return 0
     kinds = tuple(map(numba.typeof, arguments))
-    whole.compile(kinds)
-    compiled = whole.overloads[kinds]
+    kernel.compile(kinds)
+    compiled = kernel.overloads[kinds]
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
@@ -148,17 +166,17 @@ def _at_address(_context: Any, address: Any, record: Any, rules: Any) -> Any:
     return types.int64(types.int64, record, rules), build
 
 
-def called_there(whole: Any) -> Any:
-    """Return the function (address, record, rules) by which kernels call the kernel `whole`.
+def called_there(kernel: Any) -> Any:
+    """Return the function (address, record, rules) by which other kernels call `kernel`.
 
-    The function calls `whole` by its address, or by name if batchcast's own passes are not used.
+    The function calls `kernel` by its address, or by name if batchcast's own passes are not used.
     """
     if OWN_PASSES:
         return _at_address
 
     @inner
     def by_name(_address: int, record: Any, rules: Any) -> int:
-        result: int = whole(record, rules)
+        result: int = kernel(record, rules)
         return result
 
     return by_name

@@ -76,7 +76,7 @@ def watch_compiler() -> CompilerLine:
 
 FILE = "compiling"
 RUNTIME = b"NRT_"  # prefix of functions of numba's run-time, which crash the process if it is not initialised
-_held: set[int] = set()
+_locked_here: set[int] = set()
 
 
 def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
@@ -131,16 +131,16 @@ def read_alone(compiled: Any) -> None:
 def _alone(folder: str, name: str) -> Iterator[None]:
     """A context that locks one kernel against other processes."""
     place = crc32(name.encode())
-    if place in _held:
+    if place in _locked_here:
         yield
         return
     with suppress(OSError):  # the file system has no locks
         _take(_opened(folder, os.getpid()), place, name)
-    _held.add(place)
+    _locked_here.add(place)
     try:
         yield
     finally:
-        _held.discard(place)
+        _locked_here.discard(place)
         with suppress(OSError):
             fcntl.lockf(_opened(folder, os.getpid()), fcntl.LOCK_UN, 1, place)
 

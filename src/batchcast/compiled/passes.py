@@ -178,7 +178,7 @@ extending.infer_getattr(
 )
 
 
-KNOWN: dict[Any, Any] = {}  # signatures by operation, argument types and flags of the kernel
+SIGNATURES: dict[Any, Any] = {}  # signatures by operation, argument types and flags of the kernel
 
 
 class Settled(compiler.Flags):
@@ -194,7 +194,7 @@ class Settled(compiler.Flags):
 
 
 class Remembering:
-    """numba's typing context with a cache (`KNOWN`) of resolved signatures; other attributes come from the context
+    """numba's typing context with a cache (`SIGNATURES`) of resolved signatures; other attributes come from the context
     itself.
     """
 
@@ -211,11 +211,11 @@ class Remembering:
         """
         key = (function, tuple(arguments), tuple(keywords.items()), self._flags)
         lasting = isinstance(function, BuiltinFunctionType) or type(function) is types.Function
-        answer = KNOWN.get(key) if lasting else None
+        answer = SIGNATURES.get(key) if lasting else None
         if answer is None:
             answer = self._context.resolve_function_type(function, arguments, keywords)
             if lasting and answer is not None:
-                KNOWN[key] = answer
+                SIGNATURES[key] = answer
         return answer
 
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..cli.output import console, document, dumps, emit, plain, say, write_text
+from ..cli.output import document, dumps, emit, plain, say, show_blocks, write_text
 from ..errors import BatchcastError, InputError
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.adapters import OfJob
@@ -126,7 +126,7 @@ class Gathering:
 
     `first` is the number of jobs of each log that are used; None means all jobs. With `again`, parts that an earlier
     run stored are computed again. A subclass sets the paper's name, the title of the page, the names of its tables
-    (`made`), and sentences about how it interprets the paper (`reading`).
+    (`table_names`), and sentences about how it interprets the paper (`reading`).
     """
 
     output: str
@@ -135,12 +135,12 @@ class Gathering:
 
     paper: ClassVar[str]
     title: ClassVar[str]
-    made: ClassVar[tuple[str, ...]]
+    table_names: ClassVar[tuple[str, ...]]
     reading: ClassVar[Sequence[str]]
 
     def __post_init__(self) -> None:
         self.parts = ComputedParts(Path(self.output) / "parts", self.again)
-        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.made}
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.table_names}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
@@ -160,8 +160,6 @@ class Gathering:
         `gather` takes the folder of the logs, or the folder of the user's own log `own`, and returns findings and
         tables. This method prints on stderr how many parts were computed, and where the results are.
         """
-        from ..report.terminal import show
-
         traces, parts = Path(own).parent if own else shared_folder() / "traces", self.parts
         with folder(self.output) as place:
             summary, tables = gather(traces)
@@ -185,7 +183,7 @@ class Gathering:
         if as_json:
             emit(doc)
         else:
-            show(console(), [*tables, *summary])
+            show_blocks(*tables, *summary)
 
 
 OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"

@@ -15,9 +15,10 @@ from batchcast.papers.grid.assignment import (
     best_chain,
     chained,
     loads,
+    priced,
+    settle,
     tightened,
 )
-from batchcast.papers.grid.balance import priced, settle
 from batchcast.papers.grid.heuristics.exact import Exact
 from batchcast.papers.grid.heuristics.search import Search
 from batchcast.papers.grid.model import Batch, draw_times, makespan
@@ -54,7 +55,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     times = draw_times(np.random.default_rng(5), 256, 16, kind, whole=True)
     bound, price = priced(times, np.zeros(16), 300)
     problem = Problem.of(times, np.zeros(16), price, 4)
-    standing = Assignment.of(problem, problem.near[:, 0])
+    standing = Assignment.of(problem, problem.candidates[:, 0])
     settle(problem, standing)
     trail, before = Trail.of(problem, bound), float(standing.load.max())
     tightened(problem, standing, trail, np.inf, 10**7)
@@ -66,7 +67,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     assert bound <= after <= top
     assert after <= standing.load.max() <= 1.0005 * top * (1 + 1e-9)
     assert rounds == 30 or after <= bound
-    on = [sorted(standing.member[r, : standing.held[r]].tolist()) for r in range(16)]
+    on = [sorted(standing.member[r, : standing.job_count[r]].tolist()) for r in range(16)]
     assert on == [np.flatnonzero(standing.where == r).tolist() for r in range(16)]
 
 

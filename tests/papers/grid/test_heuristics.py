@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.naive import grid as naive
 
 from batchcast.errors import UsageError
-from batchcast.papers.grid.assignment import Assignment, Problem, loads
-from batchcast.papers.grid.balance import descend, priced, settle
+from batchcast.papers.grid.assignment import Assignment, Problem, descend, loads, priced, settle
 from batchcast.papers.grid.files import read_matrix
 from batchcast.papers.grid.heuristics.exact import Exact
 from batchcast.papers.grid.heuristics.greedy import Sufferage
@@ -118,7 +117,7 @@ def test_descent_ends_and_the_makespan_never_rises(kind, n, m, ranges, whole):
     free = np.zeros(m)
     price = priced(times, free, 300)[1]
     problem = Problem.of(times, free, price, m // 4)
-    standing = Assignment.of(problem, problem.near[:, 0])
+    standing = Assignment.of(problem, problem.candidates[:, 0])
     before, left, calls = loads(times, free, standing.where).max(), 0, 0
     while left == 0:
         _, left = descend(problem, standing, n * m, True)
@@ -127,7 +126,8 @@ def test_descent_ends_and_the_makespan_never_rises(kind, n, m, ranges, whole):
         before, calls = now, calls + 1
         assert calls < 10_000
     assert standing.load.max() == pytest.approx(now, rel=1e-9)
-    assert sorted(np.concatenate([standing.member[r, : standing.held[r]] for r in range(m)]).tolist()) == list(range(n))
+    members = np.concatenate([standing.member[r, : standing.job_count[r]] for r in range(m)])
+    assert sorted(members.tolist()) == list(range(n))
 
 
 @given(st.integers(2, 4), st.integers(4, 14), st.integers(0, 10**6))
@@ -141,7 +141,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
     top = settle(problem, standing)
     assert top <= before
     assert top == pytest.approx(loads(times, problem.free, standing.where).max())
-    if standing.held.max() > 8:  # if a resource has more jobs, only the cheapest ones are paired
+    if standing.job_count.max() > 8:  # if a resource has more jobs, only the cheapest ones are paired
         return
     full = int(standing.load.argmax())
     for a in range(m):

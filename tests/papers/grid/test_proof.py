@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchcast.papers.grid.assignment import Problem, loads
-from batchcast.papers.grid.balance import priced
+from batchcast.papers.grid.assignment import Problem, loads, priced
 from batchcast.papers.grid.heuristics.exact import Exact, below, branch_and_bound, raised
 from batchcast.papers.grid.heuristics.search import Search
 from batchcast.papers.grid.model import Batch, draw_times, makespan

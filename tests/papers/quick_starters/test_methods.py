@@ -79,7 +79,7 @@ def test_a_new_clustering_brings_no_history_back():
     for count, wait in enumerate(waits):
         number = method._shape(JobRequest(count, count, 0.0, 2.0 ** (count % 7), 60.0, float("nan")))
         it = Learned(number, float(wait))
-        method.places.append(method.place_of[number])
+        method.recent_coordinates.append(method.coordinates_of[number])
         method.learned.append(it)
         method._learn(method.groups[0], it, issued=1e9 if wait < 300 else 290.0)
     method.refit(6000.0)
@@ -137,7 +137,7 @@ def test_nearest_as_by_sorting_everything(apart, newest, k):
     n = len(apart)
     newest %= n
     ring = ibl_kernel.blank_instances(n)
-    ring.used[:] = n, (newest + 1) % n
+    ring.size_and_next[:] = n, (newest + 1) % n
     near, room = np.zeros(64, np.int64), np.zeros(64, np.float32)
     count = ibl_kernel.nearest(ring, np.array(apart, np.float32), k, near, room)
     order = [(newest - step) % n for step in range(n)]

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ...compiled import allocating, inner
+from ...compiled import allocating, inlined, inner
 
 HANDFUL = 64
 
@@ -57,6 +57,28 @@ def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.n
     return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
 
 
+@allocating
+def _feasible_counts(times: np.ndarray, free: np.ndarray, deadline: np.ndarray) -> np.ndarray:
+    """Return the number of resources (n,) that can end each job by its deadline."""
+    counts = np.zeros(len(times), dtype=np.int64)
+    for i in range(len(times)):
+        for r in range(len(free)):
+            if free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
+                counts[i] += 1
+    return counts
+
+
+@inlined
+def _place(
+    times: np.ndarray, job: int, r: int, free: np.ndarray, resource: np.ndarray, placed: np.ndarray, count: int
+) -> int:
+    """Place a job on resource r after `count` other jobs; return the number of placed jobs."""
+    resource[job] = r
+    free[r] += times[job, r]
+    placed[count] = job
+    return count + 1
+
+
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
@@ -80,23 +102,21 @@ def pairs(
     `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
     left = np.zeros(n, dtype=np.int64)
     queue = [(0.0, 0) for _ in range(0)]
     if urgent > 0:
+        left = _feasible_counts(times, free, deadline)
         for i in range(n):
-            for r in range(m):
-                if free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
-                    left[i] += 1
             if 0 < left[i] < urgent:
                 queue.append((deadline[i], i))
         heapify(queue)
         for r in range(m):
             while tail[r] < n and free[r] + times[by_slack[r, tail[r]], r] > deadline[by_slack[r, tail[r]]]:
                 tail[r] += 1
-    while done < n:
+    while placed_count < n:
         job, column, best = -1, -1, np.inf
         while len(queue) > 0 and job < 0:
             i = heappop(queue)[1]
@@ -119,10 +139,7 @@ def pairs(
                     job, column, best = i, r, key
         if job < 0:
             break
-        resource[job] = column
-        placed[done] = job
-        done += 1
-        free[column] += times[job, column]
+        placed_count = _place(times, job, column, free, resource, placed, placed_count)
         if urgent > 0:
             r = column
             while tail[r] < n:
@@ -135,7 +152,7 @@ def pairs(
                 left[i] -= 1
                 if resource[i] < 0 and 0 < left[i] < urgent:
                     heappush(queue, (deadline[i], i))
-    return placed[:done], resource
+    return placed[:placed_count], resource
 
 
 @inner
@@ -168,28 +185,23 @@ def jobs_by_key(
     has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
     have changed. O(n^2 + rescans m).
     """
-    n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    n, _, free, resource, placed = _nothing_placed(times, free)
+    placed_count = 0
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
     c_first = np.empty(n)
     c_second = np.empty(n)
-    left = np.zeros(n, dtype=np.int64)
+    left = _feasible_counts(times, free, deadline) if urgent > 0 else np.zeros(n, dtype=np.int64)
     open_jobs = np.empty(n, dtype=np.int64)
     count = 0
     for i in range(n):
         first[i], c_first[i], second[i], c_second[i] = _best_two(times[i], free, deadline[i])
-        if first[i] < 0:
-            continue
-        open_jobs[count] = i
-        count += 1
-        if urgent > 0:
-            for r in range(m):
-                if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
-                    left[i] += 1
+        if first[i] >= 0:
+            open_jobs[count] = i
+            count += 1
     moved, before = -1, 0.0
     while count > 0:
-        job, at, best, pressing = -1, -1, -np.inf, False
+        job, entry, best, pressing = -1, -1, -np.inf, False
         k = 0
         while k < count:
             i = open_jobs[k]
@@ -209,7 +221,7 @@ def jobs_by_key(
             if 0 < left[i] < urgent:
                 key = -deadline[i]
                 if not pressing or key > best or (key == best and i < job):
-                    job, at, best, pressing = i, k, key, True
+                    job, entry, best, pressing = i, k, key, True
             elif not pressing:
                 if rule == LARGEST_FIRST:
                     key = c_first[i]
@@ -220,19 +232,16 @@ def jobs_by_key(
                 else:
                     key = c_second[i] - c_first[i]
                 if job < 0 or key > best or (key == best and i < job):
-                    job, at, best = i, k, key
+                    job, entry, best = i, k, key
             k += 1
         if job < 0:
             break
         moved = first[job]
         before = free[moved]
-        free[moved] += times[job, moved]
-        resource[job] = moved
-        placed[done] = job
-        done += 1
+        placed_count = _place(times, job, moved, free, resource, placed, placed_count)
         count -= 1
-        open_jobs[at] = open_jobs[count]
-    return placed[:done], resource
+        open_jobs[entry] = open_jobs[count]
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -242,7 +251,7 @@ def one_by_one(
     """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
     qualifies. O(nm)."""
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     for i in range(n):
         best, column = np.inf, -1
         idle = False
@@ -271,11 +280,8 @@ def one_by_one(
             if key < best:
                 best, column = key, r
         if column >= 0:
-            resource[i] = column
-            free[column] += times[i, column]
-            placed[done] = i
-            done += 1
-    return placed[:done], resource
+            placed_count = _place(times, i, column, free, resource, placed, placed_count)
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -287,10 +293,10 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
     n m).
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done = 0
+    placed_count = 0
     holder = np.empty(m, dtype=np.int64)
     suffers = np.empty(m)
-    while done < n:
+    while placed_count < n:
         holder[:] = -1
         for i in range(n):
             if resource[i] >= 0:
@@ -301,17 +307,13 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
             loss = c_second - c_first
             if holder[r] < 0 or suffers[r] < loss:
                 holder[r], suffers[r] = i, loss
-        before = done
+        before = placed_count
         for r in range(m):
-            i = holder[r]
-            if i >= 0:
-                resource[i] = r
-                free[r] += times[i, r]
-                placed[done] = i
-                done += 1
-        if done == before:
+            if holder[r] >= 0:
+                placed_count = _place(times, holder[r], r, free, resource, placed, placed_count)
+        if placed_count == before:
             break
-    return placed[:done], resource
+    return placed[:placed_count], resource
 
 
 @allocating
@@ -331,13 +333,9 @@ def by_score(
     rule, O(nm) without it.
     """
     n, m, free, resource, placed = _nothing_placed(times, free)
-    done, following = 0, 0
-    left = np.zeros(n, dtype=np.int64)
+    placed_count, following = 0, 0
+    left = _feasible_counts(times, free, deadline)
     is_done = np.zeros(n, dtype=np.bool_)
-    for i in range(n):
-        for r in range(m):
-            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
-                left[i] += 1
     while True:
         job = -1
         if urgent > 0:
@@ -363,12 +361,9 @@ def by_score(
         if column < 0:
             continue
         before = free[column]
-        free[column] += times[job, column]
-        resource[job] = column
-        placed[done] = job
-        done += 1
+        placed_count = _place(times, job, column, free, resource, placed, placed_count)
         for i in range(following, n):
             time = times[i, column]
             if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
                 left[i] -= 1
-    return placed[:done], resource
+    return placed[:placed_count], resource

@@ -103,7 +103,7 @@ class Broker:
         self.resources, self.units, self.mapping = resources, units, mapping
         self.run = Run(Jobs([], *np.empty((4, 0))), resources, heuristic, mapping)
         self.new: list[Jobs] = []  # accepted jobs that are not yet in `run`
-        self.known: dict[str, int] = {}
+        self.row_of: dict[str, int] = {}
         self.decisions: list[dict[str, Any]] = []
         self.journal = journal or Journal()
         for line in self.journal.lines():
@@ -125,11 +125,11 @@ class Broker:
         """
         read = _read(job, at)
         job_id = str(read.ids[0])
-        if job_id in self.known:
+        if job_id in self.row_of:
             return {"ok": True, "id": job_id, "again": True, **self.state_of(job_id)}
         self.advance(at, inclusive=False)
         self.journal.add({"job": dict(job), "at": at})
-        self.known[job_id] = len(self.known)
+        self.row_of[job_id] = len(self.row_of)
         self.run.expect(at)
         self.new.append(read)
         return {"ok": True, "id": job_id, **self._at_once(read)}
@@ -177,7 +177,7 @@ class Broker:
 
     def state_of(self, job_id: str) -> dict[str, Any]:
         """Return the state of a job: waiting, refused, or its resource with start and finish."""
-        row = self.known[job_id]
+        row = self.row_of[job_id]
         if row >= len(self.run.jobs) or row in self.run.waiting:
             return {"state": "waiting"}
         line = self._line(row)
@@ -185,7 +185,7 @@ class Broker:
 
     def table(self) -> list[dict[str, Any]]:
         """Return all jobs with their states, in order of arrival."""
-        return [{"id": job_id, **self.state_of(job_id)} for job_id in self.known]
+        return [{"id": job_id, **self.state_of(job_id)} for job_id in self.row_of]
 
     def free_at(self) -> dict[str, float]:
         """Return when each resource becomes free."""
@@ -196,16 +196,16 @@ class Broker:
         """Return the numbers of all jobs, of jobs in time, of refused or late jobs, and of waiting jobs."""
         waits = len(self.run.waiting) + len(self.new)
         good = self.run.assigned - len(self.run.waiting)  # a waiting job has the code ASSIGNED until it is decided
-        late = len(self.known) - waits - good
-        return {"jobs": len(self.known), "in_time": good, "not_in_time": late, "waiting": waits}
+        late = len(self.row_of) - waits - good
+        return {"jobs": len(self.row_of), "in_time": good, "not_in_time": late, "waiting": waits}
 
 
-def checked_id(job: Any, needed: Sequence[str], known: Sequence[str], lacks: str) -> str:
+def checked_id(job: Any, needed: Sequence[str], accepted: Sequence[str], lacks: str) -> str:
     """Return a job's id; UsageError if a required field is missing (with `lacks` as message), or a field is unknown."""
     if not isinstance(job, Mapping) or not all(job.get(name) for name in needed):
         raise UsageError(lacks)
-    if strange := sorted(set(job) - set(known)):
-        raise UsageError(f"job {job['id']}: no field {strange[0]!r} (accepted: {', '.join(known)})")
+    if strange := sorted(set(job) - set(accepted)):
+        raise UsageError(f"job {job['id']}: no field {strange[0]!r} (accepted: {', '.join(accepted)})")
     return str(job["id"])
 
 

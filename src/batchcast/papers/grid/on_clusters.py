@@ -70,15 +70,15 @@ class OfClusters:
 
     Parameters
     ----------
-    known, settings, viewer
+    configuration, settings, viewer
         The clusters, the settings of this computer, and the user on whose behalf the stores are queried.
     ledger
         The file with the user's submissions.
     """
 
-    def __init__(self, known: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
-        self.known, self.settings, self.viewer, self.ledger = known, settings, viewer, ledger
-        self.names: Sequence[str] = [one.name for one in known.clusters]
+    def __init__(self, configuration: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
+        self.configuration, self.settings, self.viewer, self.ledger = configuration, settings, viewer, ledger
+        self.names: Sequence[str] = [one.name for one in configuration.clusters]
         self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
@@ -91,7 +91,7 @@ class OfClusters:
         texts = fields.get("inputs") or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise UsageError(f'job {job_id}: inputs is a list of PATH|SIZE@PLACE, as ["20G@archive"]')
-        files, missing = inputs_of(texts, self.known.home.files_at)
+        files, missing = inputs_of(texts, self.configuration.home.files_at)
         if missing:
             raise UsageError(f"job {job_id}: {missing[0]}")
         options, _ = options_of(script, {})
@@ -101,7 +101,9 @@ class OfClusters:
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> Answers:
         """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
         does not answer."""
-        said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
+        said, problems = ask_all(
+            self.configuration, self.settings, self._question(job, counted, now), self.viewer, now, only
+        )
         return {one.cluster.name: one for one in said}, problems
 
     def compare(self, job: Job, answers: Mapping[str, Said], counted: Counted, now: float) -> list[dict[str, Any]]:
@@ -112,14 +114,14 @@ class OfClusters:
         """Return the query for a job; it includes how much later than predicted the user's earlier jobs started."""
         due = job.deadline if math.isfinite(job.deadline) else None
         if now - self._lateness[0] >= LEARN_S:
-            self._lateness = now, learned_lateness(self.ledger, self.known.clusters, now)
+            self._lateness = now, learned_lateness(self.ledger, self.configuration.clusters, now)
         return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
         entry = self.ledger.of_key(key)
         if entry is None or entry.state != SUBMITTED:
-            clusters = {one.name: one for one in self.known.clusters}
+            clusters = {one.name: one for one in self.configuration.clusters}
             entry = submit(self.ledger, clusters, offers, job.script, [], now, key).entry
         return entry.cluster, str(entry.job_id)
 
@@ -197,7 +199,7 @@ class ClusterBroker:
                 job = Job(str(line["job"]["id"]), "", {}, (), math.inf)
             self.waiting[job.id] = job
         elif "offers" in line:
-            self._place(self.waiting[line["id"]], line["offers"], line["at"])
+            self._assign_cluster(self.waiting[line["id"]], line["offers"], line["at"])
         else:
             self._tell(line)
 
@@ -287,7 +289,7 @@ class ClusterBroker:
                     continue
                 ordered = plain([chosen, *(row for row in offers[job.id] if row["cluster"] != chosen["cluster"])])
                 self.journal.add({"id": job.id, "offers": ordered, "at": now})
-                self._place(job, ordered, now)
+                self._assign_cluster(job, ordered, now)
                 if self.submits:
                     self._send(job, ordered, now)
                 changed = str(chosen["cluster"])
@@ -322,7 +324,7 @@ class ClusterBroker:
         i = int(plan.order[0])
         return jobs[i], best[i, int(plan.resource[i])]
 
-    def _place(self, job: Job, offers: list[dict[str, Any]], at: float) -> None:
+    def _assign_cluster(self, job: Job, offers: list[dict[str, Any]], at: float) -> None:
         """Include the job in all later predictions for its cluster."""
         chosen = offers[0]
         self.waiting.pop(job.id, None)

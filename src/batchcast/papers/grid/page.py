@@ -7,13 +7,12 @@ The pages show results, reasons, load over time, and Gantt charts.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...report import Block, Figure, Section, Table, page
-from ...report.blocks import columns_of
+from ...report.blocks import Block, Figure, Section, Table, TableRows, columns_of, page
 from ...report.figures import lines, plain_numbers
 from ...units import span
 from .clock import REASONS, Run
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
     from .live import Broker
     from .on_clusters import ClusterBroker
 
-Rows = Sequence[Mapping[str, Any]]
 LONGEST_GANTT = 400
 MOST_ROWS = 500
 
 
-def map_table(title: str, results: Rows) -> Table:
+def map_table(title: str, results: TableRows) -> Table:
     """Return the table of `grid map`, with one row per heuristic."""
     has = {key for row in results for key in row}
     columns = columns_of(
@@ -40,7 +38,7 @@ def map_table(title: str, results: Rows) -> Table:
     return Table(title, columns, rows)
 
 
-def simulated_table(results: Rows) -> Table:
+def simulated_table(results: TableRows) -> Table:
     """Return the table of `grid simulate`, with one row per setting and heuristic."""
     digits = {"unfinished": 1, "mean_wait": 4, "mean_makespan": 4}
     columns = columns_of(
@@ -53,13 +51,13 @@ def simulated_table(results: Rows) -> Table:
     )
 
 
-def _setting_columns(results: Rows) -> list[str]:
+def _setting_columns(results: TableRows) -> list[str]:
     """Return the columns of a setting's rate, p and q, for `columns_of`; empty if the jobs are not drawn."""
     drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
     return [f"{key}|{key.replace('_', ' ')}|number" for key in drawn]
 
 
-def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str, Any]) -> str:
+def run_page(outcomes: Mapping[str, Run], results: TableRows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `grid simulate` as HTML."""
     sections = [
         Section("Results", [_results_table(results)]),
@@ -70,7 +68,7 @@ def run_page(outcomes: Mapping[str, Run], results: Rows, provenance: Mapping[str
     return page("Grid: jobs on many resources", sections, provenance)
 
 
-def _results_table(results: Rows) -> Table:
+def _results_table(results: TableRows) -> Table:
     """Return the table of results, one row per setting and heuristic."""
     columns = columns_of(
         *_setting_columns(results), "heuristic", "assigned|assigned|number",

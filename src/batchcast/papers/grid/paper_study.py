@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...document import plain
-from ...report.blocks import Block, Callout, Section, Table, TableColumn, columns_of, page
+from ...report.blocks import Block, Callout, Section, Table, TableColumn, TableRows, columns_of, page
 from ...report.figures import lines
 from .clock import REASONS, TOO_TIGHT
 from .model import Setting
 from .study import MEASURES, SHORT, Study, half_width, with_width, with_widths
 
-Rows = Sequence[Mapping[str, Any]]
 AXES = {"rate": "rate", "data_share": "p", "large_share": "q"}
 RATES = (20.0, 22.0, 24.0, 26.0, 28.0, 30.0)
 SHARES = (0.3, 0.5, 0.7)
@@ -54,7 +53,7 @@ def paper_study(jobs: int, runs: int, seed: int, extra: Sequence[str], rates: Se
 FLOOR = f"reason: {REASONS[TOO_TIGHT]}"
 
 
-def floors(results: Rows) -> list[dict[str, Any]]:
+def floors(results: TableRows) -> list[dict[str, Any]]:
     """Return for each rate how many unfinished jobs no method could have finished: means over the nine mixes of jobs.
 
     `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is `floor` as a share of
@@ -73,7 +72,7 @@ def floors(results: Rows) -> list[dict[str, Any]]:
     return rows
 
 
-def by_rate(results: Rows) -> list[dict[str, Any]]:
+def by_rate(results: TableRows) -> list[dict[str, Any]]:
     """Return the data of figures 2 to 4: each heuristic's mean over the nine mixes, in a row per arrival rate.
 
     A column `..._ci95` has the mean half width of the mixes' 95 % intervals over the runs; the mixes share random
@@ -82,7 +81,7 @@ def by_rate(results: Rows) -> list[dict[str, Any]]:
     return _means(results, "rate", (*MEASURES, "decision_ms_per_job", "submitted", FLOOR))
 
 
-def _means(results: Rows, axis: str, keys: Sequence[str] = MEASURES) -> list[dict[str, Any]]:
+def _means(results: TableRows, axis: str, keys: Sequence[str] = MEASURES) -> list[dict[str, Any]]:
     """Return each heuristic's means of the measures `keys` over the other settings, in a row per value of `axis` (the
     arrival rate, or the share p or q); columns `..._ci95` have the same meaning as in `by_rate`."""
     columns = (*keys, *(f"{key}_ci95" for key in MEASURES))
@@ -95,7 +94,7 @@ def _means(results: Rows, axis: str, keys: Sequence[str] = MEASURES) -> list[dic
     return rows
 
 
-def relations(results: Rows) -> list[dict[str, Any]]:
+def relations(results: TableRows) -> list[dict[str, Any]]:
     """Return every ratio that the paper prints, our ratio (a mean over settings), and the difference in percentage
     points."""
     rows = []
@@ -114,7 +113,7 @@ def relations(results: Rows) -> list[dict[str, Any]]:
     return rows
 
 
-def ratio_of(results: Rows, name: str, against: str, key: str) -> float:
+def ratio_of(results: TableRows, name: str, against: str, key: str) -> float:
     """Return the mean over settings of the ratio of two heuristics' measures."""
     return float(np.mean([cell[name][key] / cell[against][key] for cell in _cells(results)]))
 
@@ -122,7 +121,7 @@ def ratio_of(results: Rows, name: str, against: str, key: str) -> float:
 Cells = list[dict[str, Mapping[str, Any]]]
 
 
-def _cells(results: Rows) -> Cells:
+def _cells(results: TableRows) -> Cells:
     """Return each setting's results by heuristic, in order of rate, p and q."""
     cells: dict[tuple[float, ...], dict[str, Mapping[str, Any]]] = {}
     for row in results:
@@ -139,7 +138,7 @@ def _width(cells: Cells, name: str, against: str, key: str, *, of_sums: bool = F
     return half_width(ours.sum(axis=0) / base.sum(axis=0) if of_sums else (ours / base).mean(axis=0))
 
 
-def growth(results: Rows) -> list[dict[str, Any]]:
+def growth(results: TableRows) -> list[dict[str, Any]]:
     """Return whether each heuristic's unfinished jobs (UFJ), mean wait (AWT) and mean makespan (AMJ) grow at every step
     of the rate, of p and of q."""
     means = {axis: _means(results, axis) for axis in AXES}
@@ -154,7 +153,7 @@ def growth(results: Rows) -> list[dict[str, Any]]:
     ]
 
 
-def against_emin_min(results: Rows) -> list[dict[str, Any]]:
+def against_emin_min(results: TableRows) -> list[dict[str, Any]]:
     """Compare `deadline_search` with `emin_min` at every arrival rate: unfinished jobs, makespan, and time of a
     decision."""
     rows = []
@@ -167,7 +166,7 @@ def against_emin_min(results: Rows) -> list[dict[str, Any]]:
     return rows
 
 
-def _at_rates(results: Rows, name: str, against: str) -> Iterator[tuple[float, Any, Any, Cells]]:
+def _at_rates(results: TableRows, name: str, against: str) -> Iterator[tuple[float, Any, Any, Cells]]:
     """Yield each arrival rate with the means of two heuristics, and with each setting's results by heuristic."""
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     for rate in sorted({row["rate"] for row in results if row["heuristic"] == name}):
@@ -175,7 +174,7 @@ def _at_rates(results: Rows, name: str, against: str) -> Iterator[tuple[float, A
         yield rate, table[rate, name], table[rate, against], cells
 
 
-def _names(results: Rows) -> list[str]:
+def _names(results: TableRows) -> list[str]:
     """Return the specs of the heuristics, each once, in order of their first row."""
     return list(dict.fromkeys(row["heuristic"] for row in results))
 
@@ -187,7 +186,7 @@ TITLES = {
 }
 
 
-def paper_tables(results: Rows) -> list[Table]:
+def paper_tables(results: TableRows) -> list[Table]:
     """Return the tables for the terminal: printed ratios, figures 2 to 4, growth of the measures, and a comparison with
     `deadline_search`."""
     sentences = columns_of(
@@ -220,7 +219,7 @@ def paper_tables(results: Rows) -> list[Table]:
     return tables
 
 
-def floor_table(results: Rows) -> Table:
+def floor_table(results: TableRows) -> Table:
     """Return the table of unfinished jobs that no method could have finished."""
     columns = columns_of(
         "rate|rate|number", "floor|deadline too tight for an idle grid|number", "emin_min|emin_min unfinished|number",
@@ -242,7 +241,7 @@ WIDTH = "± half width of the 95 % interval over the runs, which all heuristics 
 SHARES_IN_WORDS = {"data_share": "p, share of data-intensive jobs", "large_share": "q, share of large jobs"}
 
 
-def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str) -> list[Block]:
+def _figures(rows: TableRows, names: Sequence[str], x: str, words: str, caption: str) -> list[Block]:
     """Draw Figures 2 to 4 against the column `x`, with the 95 % intervals over the runs as error bars."""
     figures: list[Block] = []
     rows_of = {name: [row for row in rows if row["heuristic"] == name] for name in names}
@@ -255,12 +254,12 @@ def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str)
     return figures
 
 
-def _worded(rows: Rows) -> list[dict[str, Any]]:
+def _worded(rows: TableRows) -> list[dict[str, Any]]:
     """Return the rows with the words yes and no in place of True and False."""
     return [{k: ("no", "yes")[v] if isinstance(v, bool) else v for k, v in row.items()} for row in rows]
 
 
-def paper_page(results: Rows, provenance: Mapping[str, Any]) -> str:
+def paper_page(results: TableRows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `reproduce grid`: the three figures and the relations."""
     rows = by_rate(results)
     # alternative readings of the paper are only in the tables: the palette has eight colours, and the lines overlap

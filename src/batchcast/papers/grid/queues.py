@@ -4,13 +4,12 @@ up."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compiled import allocating, inner
-
-Index = int | np.integer[Any]  # an array index, from a loop or from an array of indices
+from .assignment import Index
 
 
 class Queues(NamedTuple):
@@ -73,7 +72,7 @@ def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
 
 
 @inner
-def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
+def _insert(q: Queues, r: Index, at: Index, job: Index) -> None:
     """Insert a job into resource r's queue before the entry `at`."""
     for k in range(q.length[r], at, -1):
         q.queue[r, k] = q.queue[r, k - 1]
@@ -83,12 +82,18 @@ def _put(q: Queues, r: Index, at: Index, job: Index) -> None:
 
 
 @inner
+def _entry_of(q: Queues, job: Index) -> int:
+    """Return the entry of a job in its queue."""
+    k = 0
+    while q.queue[q.where[job], k] != job:
+        k += 1
+    return k
+
+
+@inner
 def _take(q: Queues, job: Index) -> int:
     """Remove a job from its queue; return the entry at which the job was."""
-    r = q.where[job]
-    k = 0
-    while q.queue[r, k] != job:
-        k += 1
+    r, k = q.where[job], _entry_of(q, job)
     for at in range(k, q.length[r] - 1):
         q.queue[r, at] = q.queue[r, at + 1]
     q.length[r] -= 1
@@ -104,7 +109,7 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
     `budget` examined queue entries.
     """
     for k in range(len(order)):
-        _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
+        _insert(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
     for r in range(len(q.free)):
         q.cost[r] = _chain(q, r, -1, -1, -1)
     spent, improved = 0, True
@@ -123,12 +128,12 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
             change, r, at, tries = _best_place(q, job)
             spent += tries
             if r >= 0 and change < min(gain, 0.0) - 1e-12:
-                _put(q, r, at, np.int32(job))
+                _insert(q, r, at, np.int32(job))
                 q.cost[r] += change
                 improved = True
                 continue
             if home >= 0:
-                _put(q, home, at_home, np.int32(job))
+                _insert(q, home, at_home, np.int32(job))
                 q.cost[home] += gain
             swapped, tries = _swap(q, job, budget - spent)
             improved = improved or swapped
@@ -144,11 +149,8 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
     """
     queue, length, where, cost, times, free, deadline, _, _ = q
     tries = 0
-    home, at_home = where[job], -1
-    if home >= 0:
-        at_home = 0
-        while queue[home, at_home] != job:
-            at_home += 1
+    home = where[job]
+    at_home = _entry_of(q, job) if home >= 0 else -1
     for r in range(len(free)):
         if r == home or not free[r] + times[job, r] <= deadline[job]:
             continue
@@ -176,7 +178,7 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
             change, column, at, looked = _best_place(q, other)
             tries += looked
             if column >= 0 and change < 0 and new_r + change < before - 1e-12:
-                _put(q, column, at, other)
+                _insert(q, column, at, other)
                 cost[column] += change
                 return True, tries
             if new_r < before - 1e-12:

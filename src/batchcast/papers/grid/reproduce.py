@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...cli.grammar import TABLES_OR_JSON, option, page_option, verb
-from ...cli.output import console, document, emit, progress, say, write_text
+from ...cli.output import document, emit, progress, say, show_blocks, write_text
 from .verb import COUNT, SAME_JOBS, SEED, workers_option
 
 
@@ -33,7 +33,6 @@ def command(
     """
     import dataclasses
 
-    from ...report.terminal import show
     from . import paper_study as paper
     from .runs import numbers
     from .study import run_study
@@ -62,5 +61,5 @@ def command(
         rows = [{"table": name, **row} for name, table in tables.items() for row in table]
         emit(document("reproduce-grid", log, settings, notes, rows))
         return
-    show(console(), [*paper.paper_tables(results), *notes])
+    show_blocks(*paper.paper_tables(results), *notes)
     say(f"seed {study.seed}; -o FILE.html writes the figures")

@@ -113,9 +113,9 @@ def makespan_bound(batch: Batch) -> float:
     return float(max((free + times).min(axis=1).max(), (free.sum() + times.min(axis=1).sum()) / len(free)))
 
 
-def plan_csv(given: MapInput, plan: Plan) -> str:
+def plan_csv(map_input: MapInput, plan: Plan) -> str:
     """Return a plan as CSV, one row per job in the plan's order."""
-    jobs, resources, (starts, finishes) = given.jobs, given.resources, timed(given.batch, plan)
+    jobs, resources, (starts, finishes) = map_input.jobs, map_input.resources, timed(map_input.batch, plan)
     lines = [f"{jobs[j]},{resources[plan.resource[j]]},{starts[j]:.6f},{finishes[j]:.6f}" for j in plan.order.tolist()]
     return "\n".join(["job,resource,start,finish", *lines, ""])
 
@@ -175,8 +175,8 @@ def mapped(batch: Batch, spec: str, seconds: float | None, bound: float) -> tupl
     if not has_deadlines and (why := needs_deadlines(spec)):
         return {"heuristic": spec, "note": why}, None
     slow = getattr(load("heuristic", name), "slow", False)
-    given: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
-    method = make("heuristic", spec, **given)
+    options: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
+    method = make("heuristic", spec, **options)
     if not slow:
         make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, before timing
     began = perf_counter()
@@ -185,7 +185,7 @@ def mapped(batch: Batch, spec: str, seconds: float | None, bound: float) -> tupl
         if seconds is not None and "kicks" not in parameters:
             method.kicks = UNBOUNDED  # only the requested time limit ends the search
     if hasattr(method, "left"):
-        method.kicks, method.beside = UNBOUNDED, _in_a_thread
+        method.kicks, method.start_task = UNBOUNDED, _in_a_thread
         method.left = lambda: began + method.seconds - perf_counter()
     try:
         plan, proved = method.solve(batch) if hasattr(method, "solve") else (method.assign(batch), bound)
@@ -220,19 +220,19 @@ heuristic's first run of the last setting."""
 
 
 def simulate_drawn(
-    given: Mapping[str, Any], specs: Sequence[str], rule: MappingRule, settings: dict[str, Any]
+    options: Mapping[str, Any], specs: Sequence[str], rule: MappingRule, settings: dict[str, Any]
 ) -> Simulated:
     """Simulate the published experiment's random jobs at every rate, p and q."""
-    if given["platform"] is not None:
+    if options["platform"] is not None:
         raise UsageError("--platform goes with jobs from a file", hint="--jobs FILE.csv or a log")
-    count = int(given["jobs"])
+    count = int(options["jobs"])
     if count < 1:
         raise UsageError(f"--jobs {count}: an empty workload (accepted: a number from 1, or a file)")
-    units = _units(given, Units())
-    drawn = {"rate": numbers("--rate", given["rate"], above=0.0)}
-    drawn |= {k: numbers(f"--{k.replace('_', '-')}", given[k], most=1.0) for k in ("data_share", "large_share")}
+    units = _units(options, Units())
+    drawn = {"rate": numbers("--rate", options["rate"], above=0.0)}
+    drawn |= {k: numbers(f"--{k.replace('_', '-')}", options[k], most=1.0) for k in ("data_share", "large_share")}
     cells = [Setting(*values) for values in product(*drawn.values())]
-    study = Study(cells, specs, rule, units, count, given["resources"], given["runs"], given["seed"])
+    study = Study(cells, specs, rule, units, count, options["resources"], options["runs"], options["seed"])
     settings |= {"jobs": count, "resources": study.resources, "runs": study.runs, **drawn}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
     simulations = len(cells) * len(specs) * study.runs
@@ -241,7 +241,7 @@ def simulate_drawn(
     time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     say(f"{words}: about {time} on two cores; fewer --jobs, --runs or --heuristic take less")
     with progress("simulating", len(cells) * study.runs) as tick:
-        results = run_study(study, workers=given["workers"], tick=tick)
+        results = run_study(study, workers=options["workers"], tick=tick)
 
     @cache
     def outcomes() -> dict[str, Run]:
@@ -250,11 +250,11 @@ def simulate_drawn(
     return [], results, {"source": "drawn", "jobs": count}, outcomes
 
 
-def simulate_given(
-    given: Mapping[str, Any], specs: Sequence[str], rule: MappingRule, settings: dict[str, Any]
+def simulate_from_files(
+    options: Mapping[str, Any], specs: Sequence[str], rule: MappingRule, settings: dict[str, Any]
 ) -> Simulated:
     """Simulate jobs and resources from files: one run per heuristic."""
-    jobs, resources, units, warnings = _read(given)
+    jobs, resources, units, warnings = _read(options)
     if not np.isfinite(jobs.deadline).any():
         notes = [f"{spec} left out: {without}" for spec in specs if (without := needs_deadlines(spec))]
         if len(notes) == len(specs):
@@ -264,7 +264,7 @@ def simulate_given(
     price = resources.attributes.get("price")
     warnings += lacks_prices(specs, price is not None)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
-    settings |= {name: given[name] for name in ("slack", "reference_speed")} | {"platform": str(given["platform"])}
+    settings |= {name: options[name] for name in ("slack", "reference_speed")} | {"platform": str(options["platform"])}
     results, outcomes, study = [], {}, Study((), specs, rule, units)
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
@@ -281,36 +281,36 @@ def simulate_given(
         warnings.append(f"{counted(count)} rejected: {reason} (first: {jobs.ids[first]!r})")
     if past := int((jobs.deadline <= jobs.arrival).sum()):
         warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
-    log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
+    log = {"source": options["jobs"], "jobs": len(jobs), "resources": len(resources)}
     return warnings, results, log, lambda: outcomes
 
 
-def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
+def _read(options: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
     """Return the jobs of a CSV or a log, the platform's resources and units, and warnings."""
     from ...trace import read_trace
     from .files import jobs_from_log, read_jobs, read_platform
 
-    if given["platform"] is None:
+    if options["platform"] is None:
         raise UsageError("jobs from a file need --platform (TOML or CSV)", hint="id, speed and bandwidth a resource")
     for name in ("slack", "reference_speed"):
-        if not given[name] > 0:
-            raise UsageError(f"--{name.replace('_', '-')} {given[name]:g} (accepted: a number above 0)")
-    resources, units = read_platform(given["platform"])
-    units = _units(given, units)
-    if given["jobs"].lower().endswith(".csv"):
-        return read_jobs(given["jobs"]).first(given["first"]), resources, units, []
-    trace = read_trace(given["jobs"])
-    jobs = jobs_from_log(trace, reference_speed=given["reference_speed"], slack=given["slack"])
+        if not options[name] > 0:
+            raise UsageError(f"--{name.replace('_', '-')} {options[name]:g} (accepted: a number above 0)")
+    resources, units = read_platform(options["platform"])
+    units = _units(options, units)
+    if options["jobs"].lower().endswith(".csv"):
+        return read_jobs(options["jobs"]).first(options["first"]), resources, units, []
+    trace = read_trace(options["jobs"])
+    jobs = jobs_from_log(trace, reference_speed=options["reference_speed"], slack=options["slack"])
     warnings = [
         "of a log: instructions = run time x reference speed, deadline = submit + slack x limit, "
         f"procs of a resource at least the job's; {len(trace) - len(jobs)} jobs that never ran were left out"
     ]
     if "procs" not in resources.attributes:
         raise UsageError(
-            f"{given['platform']}: the log's jobs request processors, but no resource has an attribute procs",
+            f"{options['platform']}: the log's jobs request processors, but no resource has an attribute procs",
             hint="[resource.attributes] procs = 64 (TOML) or a column procs (CSV)",
         )
-    return jobs.first(given["first"]), resources, units, warnings
+    return jobs.first(options["first"]), resources, units, warnings
 
 
 def outcomes_csv(outcomes: Mapping[str, Run]) -> str:
@@ -349,9 +349,9 @@ def needs_deadlines(spec: str) -> str:
     return "it looks for the latest end within the deadline, and there are none: --jobs FILE.csv with a column deadline"
 
 
-def _units(given: Mapping[str, Any], default: Units) -> Units:
+def _units(options: Mapping[str, Any], default: Units) -> Units:
     """Return the time units of --compute-unit and --transfer-unit, with a default for each."""
-    units = {name: given[f"{name}_unit"] for name in ("compute", "transfer") if given[f"{name}_unit"] is not None}
+    units = {name: options[f"{name}_unit"] for name in ("compute", "transfer") if options[f"{name}_unit"] is not None}
     if not all(unit > 0 for unit in units.values()):
         raise UsageError("--compute-unit and --transfer-unit are times above 0")
     return replace(default, **units)

@@ -12,7 +12,7 @@ import click
 
 from ...cli.completion import specs as complete_specs
 from ...cli.grammar import JSON, Verbs, option, page_option
-from ...cli.output import console, document, emit, note, say, write_text
+from ...cli.output import document, emit, note, say, show_blocks, write_text
 from ...errors import UsageError
 
 FILE, COUNT, SEED = click.Path(path_type=Path), click.IntRange(min=1), click.IntRange(min=0)
@@ -68,8 +68,8 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
     specs = runs.heuristics_named(heuristics, ("exact", "by_preference"))
-    given = runs.input_of(**files)
-    batch, notes = given.batch, given.notes
+    map_input = runs.input_of(**files)
+    batch, notes = map_input.batch, map_input.notes
     n, m = batch.times.shape
     bound = runs.makespan_bound(batch)
     mapped = [runs.mapped(batch, spec, seconds, bound) for spec in specs]
@@ -79,19 +79,18 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
     if not plans:
         raise UsageError(left_out[0])
     if plan is not None:
-        write_text(plan, runs.plan_csv(given, plans[-1]))
+        write_text(plan, runs.plan_csv(map_input, plans[-1]))
     settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": files["bandwidth"]}
     settings |= {"deadlines": str(files["jobs_file"] or "none")}
     settings |= {"platform": str(files["platform"])} if files["platform"] else {}
     if as_json:
-        log = {"source": str(given.source), "jobs": n, "resources": m}
+        log = {"source": str(map_input.source), "jobs": n, "resources": m}
         emit(document("grid-map", log, settings, notes, results))
         return
-    from ...report.terminal import show
     from .page import map_table
 
-    title = f"{given.source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}"
-    show(console(), [map_table(title, results)])
+    title = f"{map_input.source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}"
+    show_blocks(map_table(title, results))
     note(*notes)
     say(*(f"{row['heuristic']}: seed {row['seed']}" for row in results if "seed" in row))
 
@@ -117,7 +116,7 @@ def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_js
 @workers_option
 @page_option("Also write an HTML page: Gantt chart, load, unfinished jobs over time.")
 @option("--outcomes", "Also write the outcome of each job as CSV: reason, time.", type=FILE)
-def simulate_command(**given: Any) -> None:
+def simulate_command(**options: Any) -> None:
     """Simulate arriving jobs, map them, and print unfinished jobs, mean wait and mean response time.
 
     `all` omits search and exact, which take about a second and a minute per mapping, and by_preference, which needs
@@ -129,29 +128,28 @@ def simulate_command(**given: Any) -> None:
     """
     from . import runs
 
-    rule = runs.mapping_rule(given["every"], given["late"], given["remap"])
-    specs = runs.heuristics_named(given["heuristics"], ("exact", "search", "by_preference"))
+    rule = runs.mapping_rule(options["every"], options["late"], options["remap"])
+    specs = runs.heuristics_named(options["heuristics"], ("exact", "search", "by_preference"))
     settings = {"heuristic": specs, "every": rule.every or "events", "remap": rule.remap, "late": rule.late}
-    settings["seed"] = given["seed"]
-    is_drawn = given["jobs"].removeprefix("-").isdigit()
-    simulate = runs.simulate_drawn if is_drawn else runs.simulate_given
-    warnings, results, log, outcomes = simulate(given, specs, rule, settings)
-    if given["outcomes"] is not None:
-        write_text(given["outcomes"], runs.outcomes_csv(outcomes()))
-    if given["page"] is not None:
+    settings["seed"] = options["seed"]
+    is_drawn = options["jobs"].removeprefix("-").isdigit()
+    simulate = runs.simulate_drawn if is_drawn else runs.simulate_from_files
+    warnings, results, log, outcomes = simulate(options, specs, rule, settings)
+    if options["outcomes"] is not None:
+        write_text(options["outcomes"], runs.outcomes_csv(outcomes()))
+    if options["page"] is not None:
         from .page import run_page
 
-        write_text(given["page"], run_page(outcomes(), results, {"log": log, "settings": settings}))
-        say(f"page: {given['page']}")
-    if given["as_json"]:
+        write_text(options["page"], run_page(outcomes(), results, {"log": log, "settings": settings}))
+        say(f"page: {options['page']}")
+    if options["as_json"]:
         emit(document("grid-simulate", log, settings, warnings, results))
     else:
-        from ...report.terminal import show
         from .page import simulated_table
 
-        show(console(), [simulated_table(results)])
+        show_blocks(simulated_table(results))
         note(*warnings)
-        say(f"seed {given['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
+        say(f"seed {options['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 
 
 @command.command("draw", json="Print one JSON document: parameters and file.")

@@ -119,7 +119,7 @@ def sweep(
     entries: np.ndarray,
     user_start: np.ndarray,
     user_entries: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     run: np.ndarray,
     total: np.ndarray,
     fallback: np.ndarray,
@@ -132,15 +132,15 @@ def sweep(
     The deviation std is NaN if the time limit is the prediction. The arrays `run` and `total` are in order of
     completion. The call takes about O(jobs * K) time.
     """
-    mean, std = np.empty(len(done)), np.empty(len(done))
-    for i in range(len(done)):
-        oldest = done[i] - n
+    mean, std = np.empty(len(finished_before)), np.empty(len(finished_before))
+    for i in range(len(finished_before)):
+        oldest = finished_before[i] - n
         mean[i], std[i] = _of_first(entries, start[i], start[i + 1], run, oldest, k)
         if mean[i] != mean[i]:
             mean[i], std[i] = _of_first(user_entries, user_start[i], user_start[i + 1], run, oldest, k)
         if mean[i] != mean[i]:
-            if done[i] > 0:
-                mean[i], std[i] = mean_of_last(total, done[i], n), 0.0
+            if finished_before[i] > 0:
+                mean[i], std[i] = mean_of_last(total, finished_before[i], n), 0.0
             else:
                 mean[i], std[i] = fallback[i], np.nan
     return mean, std
@@ -309,7 +309,7 @@ class Store:
         self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in self.nominals)
         shape = {"codes": (len(self.nominals), np.int32), "values": (len(self.numbers), np.float64)}
         self.requests = Rows(
-            **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
+            **shape, limit=(0, np.float64), fallback=(0, np.float64), finished_before=(0, np.int64), run=(0, np.float64)
         )
         self.finished = Rows(**shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64))
         self.completions = 0

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...compiled import allocating
+from ...compiled.arrays import insert_sorted
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
@@ -27,11 +28,9 @@ from ...predict.gate import finite_or_nan
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from .genetic import Batches, Evolved, Gene, Rows, Store, minimise, score, sweep
 from .nearest import (
-    LOCAL_MODELS,
     Orders,
     alike,
     classes,
-    insert,
     local_estimate,
     mean_and_std,
     mean_of_last,
@@ -93,7 +92,7 @@ class Trial(NamedTuple):
     def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
         """Return fitness, MAE and PU on the training set."""
         jobs, orders = self.jobs, (*self.orders[chosen.template], *self.orders[USER])
-        mean, std = sweep(*orders, jobs["done"], self.run, self.total, jobs["fallback"], chosen.n, chosen.k)
+        mean, std = sweep(*orders, jobs["finished_before"], self.run, self.total, jobs["fallback"], chosen.n, chosen.k)
         return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, pu_weight)
 
 
@@ -152,11 +151,11 @@ class BatchMethod:
         return self.store.window(*self.batches.windows(self.batch)[:2])["values"]
 
     def training(self) -> dict[str, np.ndarray]:
-        """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
+        """Return the columns of the finished jobs in the batch's TrainingSet; `finished_before` counts stored jobs."""
         window = self.store.window(*self.batches.windows(self.batch)[1:])
         known = ~np.isnan(window["run"])
         jobs = {name: column[known] for name, column in window.items()}
-        return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
+        return jobs | {"finished_before": np.searchsorted(self.store.finished["place"], jobs["finished_before"])}
 
     @property
     def trains_from(self) -> int:
@@ -218,15 +217,21 @@ class RangedMethod(BatchMethod):
         )
 
     def from_nearest(
-        self, job: JobRequest, chosen: Parameters, near: np.ndarray, basis: str, grounds: Grounds, mean: float = np.nan
+        self,
+        job: JobRequest,
+        chosen: Parameters,
+        neighbours: np.ndarray,
+        basis: str,
+        grounds: Grounds,
+        mean: float = np.nan,
     ) -> Prediction:
         """Predict from the nearest finished jobs, else from the last N finished jobs, else the time limit.
 
         `mean` replaces the mean run time of the nearest jobs, unless it is NaN.
         """
         run, limit = self.store.finished["run"], finite_or_nan(job.req_time)
-        if len(near):
-            used, (of_near, std) = run[near], mean_and_std(run, near)
+        if len(neighbours):
+            used, (of_near, std) = run[neighbours], mean_and_std(run, neighbours)
             mean = of_near if math.isnan(mean) else mean
         elif len(run):
             used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
@@ -309,7 +314,7 @@ class KnnGa(RangedMethod):
     Raises
     ------
     ValueError
-        If a parameter is outside its range, or for an unknown model.
+        If a parameter is outside its range.
 
     Notes
     -----
@@ -358,8 +363,6 @@ class KnnGa(RangedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.local_model not in LOCAL_MODELS:
-            raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
         self.parameters = UNTRAINED
         self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
         self.last_population: np.ndarray | None = None
@@ -372,14 +375,14 @@ class KnnGa(RangedMethod):
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
         finished, mean = store.finished, math.nan
         fixed = (finished["codes"], finished["values"], codes, query, low, span)
-        near, grounds = nearest(*fixed, chosen.template, chosen.n, chosen.k), Grounds.CLASS
+        neighbours, grounds = nearest(*fixed, chosen.template, chosen.n, chosen.k), Grounds.CLASS
         words = f"same {self.words_of(chosen.template).replace('+', ', ')}" if chosen.template else "any job"
-        if not len(near):
-            near, words, grounds = nearest(*fixed, USER, chosen.n, chosen.k), "same user", Grounds.OWN_HISTORY
-        if len(near) and self.local_model != "mean":
-            table = normalised(finished["values"][near], low, span)
-            mean = local_estimate(self.local_model, table, finished["run"][near], query)
-        return self.from_nearest(job, chosen, near, f"{len(near)} nearest, {words}", grounds, mean)
+        if not len(neighbours):
+            neighbours, words, grounds = nearest(*fixed, USER, chosen.n, chosen.k), "same user", Grounds.OWN_HISTORY
+        if len(neighbours) and self.local_model != "mean":
+            table = normalised(finished["values"][neighbours], low, span)
+            mean = local_estimate(self.local_model, table, finished["run"][neighbours], query)
+        return self.from_nearest(job, chosen, neighbours, f"{len(neighbours)} nearest, {words}", grounds, mean)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
@@ -407,7 +410,7 @@ class KnnGa(RangedMethod):
         training, finished = self.training(), self.store.finished
         queries, values = (normalised(jobs["values"], self.low, self.span) for jobs in (training, finished))
         orders = neighbour_orders(
-            queries, training["codes"], training["done"], values, finished["codes"], range(16), most
+            queries, training["codes"], training["finished_before"], values, finished["codes"], range(16), most
         )
         return Trial(orders, training, finished["run"], np.cumsum(finished["run"]))
 
@@ -453,7 +456,7 @@ def weighted_nearest(
             elif span[column] > 0.0:
                 d /= span[column]
                 total += weights[fields + column] * d * d
-        count = insert(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
+        count = insert_sorted(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
     return positions[:count]
 
 
@@ -467,8 +470,8 @@ class Groups(NamedTuple):
 
     `parts` (q, g, attributes) are the differences d_a before weighting. `differs` (q, g) has a bit for each name field
     that differs, and the bit OTHER_SIDE if exactly one of the two jobs has more than `parted_at` processors. Group j's
-    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `asked` and `query_start` give the jobs of each
-    distinct query in the same form.
+    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `query_members` and `query_start` give the jobs of
+    each distinct query in the same form.
     """
 
     parts: np.ndarray
@@ -476,14 +479,14 @@ class Groups(NamedTuple):
     start: np.ndarray
     members: np.ndarray
     query_start: np.ndarray
-    asked: np.ndarray
+    query_members: np.ndarray
 
     @classmethod
     def of(cls, finished: Jobs, jobs: Jobs, null: np.ndarray, span: np.ndarray, parted_at: float) -> Groups:
         """Group finished jobs, and the queries `jobs`, with equal columns `codes` and `values`; see `weighted_nearest`.
         The call takes O((jobs + q g) a) time for a attributes."""
         known, start, members = _distinct(finished)
-        asking, query_start, asked = _distinct(jobs)
+        asking, query_start, query_members = _distinct(jobs)
         ours, theirs = jobs["codes"][asking], finished["codes"][known]
         queries, values = jobs["values"][asking], finished["values"][known]
         unequal = ours[:, None, :] != theirs[None, :, :]
@@ -494,7 +497,7 @@ class Groups(NamedTuple):
         side = (queries[:, 0] > parted_at)[:, None] != (values[:, 0] > parted_at)[None, :]
         bits = (unequal * (1 << np.arange(ours.shape[1]))).sum(axis=2)
         differs = bits + OTHER_SIDE * (side & (parted_at == parted_at))
-        return cls(np.concatenate([names, numbers], axis=2), differs, start, members, query_start, asked)
+        return cls(np.concatenate([names, numbers], axis=2), differs, start, members, query_start, query_members)
 
 
 def _distinct(jobs: Jobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -512,7 +515,7 @@ def grouped_estimates(
     groups: Groups,
     run: np.ndarray,
     total: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     fallback: np.ndarray,
     weights: np.ndarray,
     template: int,
@@ -522,12 +525,12 @@ def grouped_estimates(
     """Return mean and standard deviation of the run times of each query's nearest jobs; the deviation is NaN if the
     time limit is the prediction.
 
-    The nearest jobs are those of `weighted_nearest` among the first done[i] finished jobs. The call takes O(q g
-    (attributes + log g)) time for q distinct queries and g distinct jobs, and then about K steps per query.
+    The nearest jobs are those of `weighted_nearest` among the first finished_before[i] finished jobs. The call takes
+    O(q g (attributes + log g)) time for q distinct queries and g distinct jobs, and then about K steps per query.
     """
-    parts, differs, start, members, query_start, asked = groups
+    parts, differs, start, members, query_start, query_members = groups
     count, attributes = parts.shape[1], parts.shape[2]
-    mean, std = np.empty(len(done)), np.empty(len(done))
+    mean, std = np.empty(len(finished_before)), np.empty(len(finished_before))
     whole = weights.sum()
     apart, which = np.empty(count), np.empty(count, dtype=np.int64)
     near, upper = np.empty(k, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -543,8 +546,8 @@ def grouped_estimates(
             like += 1
         order = np.argsort(apart[:like])
         for at in range(query_start[query], query_start[query + 1]):
-            i = asked[at]
-            oldest = done[i] - n
+            i = query_members[at]
+            oldest = finished_before[i] - n
             taken, first = 0, 0
             while first < like and taken < k:
                 last = first + 1
@@ -553,7 +556,7 @@ def grouped_estimates(
                 for tied in range(first, last):
                     group = which[order[tied]]
                     of_group = members[start[group] : start[group + 1]]
-                    upper[tied] = start[group] + np.searchsorted(of_group, done[i])
+                    upper[tied] = start[group] + np.searchsorted(of_group, finished_before[i])
                 while taken < k:
                     newest, from_group = -1, -1
                     for tied in range(first, last):
@@ -568,8 +571,8 @@ def grouped_estimates(
                 first = last
             if taken > 0:
                 mean[i], std[i] = mean_and_std(run, near[:taken])
-            elif done[i] > 0:
-                mean[i], std[i] = mean_of_last(total, done[i], n), 0.0
+            elif finished_before[i] > 0:
+                mean[i], std[i] = mean_of_last(total, finished_before[i], n), 0.0
             else:
                 mean[i], std[i] = fallback[i], np.nan
     return mean, std
@@ -652,11 +655,12 @@ class MinhWolters(RangedMethod):
         chosen = self.big if values[0] > self.parted_at else self.small
         span = self.span if self.is_scaled else store.scaling_so_far()[1]
         finished = store.finished
-        near = weighted_nearest(
+        neighbours = weighted_nearest(
             finished["codes"], finished["values"], codes, values, self._null(), span, np.array(chosen.weights),
             chosen.template, chosen.n, chosen.k, self.parted_at,
         )  # fmt: skip
-        return self.from_nearest(job, chosen, near, f"{len(near)} nearest by weighted attributes", Grounds.CLASS)
+        basis = f"{len(neighbours)} nearest by weighted attributes"
+        return self.from_nearest(job, chosen, neighbours, basis, Grounds.CLASS)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
@@ -681,7 +685,7 @@ class MinhWolters(RangedMethod):
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
         finished, jobs = self.store.finished, {name: column[rows] for name, column in training.items()}
         groups = Groups.of(finished, jobs, self._null(), self.span, self.parted_at)
-        fixed = (groups, finished["run"], np.cumsum(finished["run"]), jobs["done"], jobs["fallback"])
+        fixed = (groups, finished["run"], np.cumsum(finished["run"]), jobs["finished_before"], jobs["fallback"])
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
             chosen = Parameters.of(genome)
@@ -700,13 +704,13 @@ class MinhWolters(RangedMethod):
 
 @allocating
 def category_statistics(
-    labels: np.ndarray, query_labels: np.ndarray, done: np.ndarray, amount: np.ndarray
+    labels: np.ndarray, query_labels: np.ndarray, finished_before: np.ndarray, amount: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return count, mean and sample variance of the run times in each query's category, among the first done[i]
-    finished jobs.
+    """Return count, mean and sample variance of the run times in each query's category, among the first
+    finished_before[i] finished jobs.
 
-    `labels` (jobs,) and `amount` (jobs,) are in completion order; NaN amounts are ignored; `done` (t,) is ascending.
-    The function makes one pass, with Welford's updates.
+    `labels` (jobs,) and `amount` (jobs,) are in completion order; NaN amounts are ignored; `finished_before` (t,) is
+    ascending. The function makes one pass, with Welford's updates.
     """
     size = 1
     for label in labels:
@@ -714,9 +718,9 @@ def category_statistics(
     for label in query_labels:
         size = max(size, label + 1)
     count, mean, square = np.zeros(size), np.zeros(size), np.zeros(size)
-    out, at = np.zeros((3, len(done))), 0
-    for i in range(len(done)):
-        while at < done[i]:
+    out, at = np.zeros((3, len(finished_before))), 0
+    for i in range(len(finished_before)):
+        while at < finished_before[i]:
             if amount[at] == amount[at]:
                 label = labels[at]
                 count[label] += 1.0
@@ -901,18 +905,18 @@ class SmithTemplates(BatchMethod):
     def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return estimate and interval of every template for every training job, (96, t), and the mean of all finished
         jobs, (t,)."""
-        finished, done = self.store.finished, training["done"]
+        finished, finished_before = self.store.finished, training["finished_before"]
         codes = np.concatenate([finished["codes"], training["codes"]])
         run, limit = finished["run"], training["values"][:, 0]
-        estimate, interval = np.full((2, len(UNIVERSE), len(done)), np.nan)
+        estimate, interval = np.full((2, len(UNIVERSE), len(finished_before)), np.nan)
         for number, template in enumerate(UNIVERSE):
             label = classes(codes, template.fields)
             amount = run / finished["values"][:, 0] if template.relative else run
-            scale = limit if template.relative else np.ones(len(done))
-            count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
+            scale = limit if template.relative else np.ones(len(finished_before))
+            count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], finished_before, amount)
             estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
         # the first template has no fields: its category consists of all finished jobs
-        return estimate, interval, np.where(done > 0, estimate[0], training["fallback"])
+        return estimate, interval, np.where(finished_before > 0, estimate[0], training["fallback"])
 
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the half width of the 90 % confidence interval of a mean; NaN for fewer than two jobs."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled import allocating
+from ...compiled.arrays import insert_sorted
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -45,12 +46,12 @@ def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndar
 
 
 @allocating
-def distance(one: np.ndarray, other: np.ndarray) -> float:
+def distance(row: np.ndarray, query: np.ndarray) -> float:
     """Return the distance Sim of eq. 3 over normalised numbers (m,); two unknown values add 0, one unknown value adds
     1."""
     total = 0.0
-    for column in range(len(one)):
-        x, y = one[column], other[column]
+    for column in range(len(row)):
+        x, y = row[column], query[column]
         if x == x and y == y:
             total += (x - y) * (x - y)
         elif x == x or y == y:
@@ -59,28 +60,12 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @allocating
-def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
+def alike(codes: np.ndarray, query_codes: np.ndarray, template: int) -> bool:
     """Return whether the codes are equal in every field whose bit is set in `template`."""
-    for field in range(len(one)):
-        if (template >> field) & 1 and one[field] != other[field]:
+    for field in range(len(codes)):
+        if (template >> field) & 1 and codes[field] != query_codes[field]:
             return False
     return True
-
-
-@allocating
-def insert(best: np.ndarray, positions: np.ndarray, count: int, d: float, position: int) -> int:
-    """Insert a candidate into the sorted list of nearest jobs, after equal distances; return the list's new length."""
-    k = len(best)
-    if count == k and not d < best[k - 1]:
-        return count
-    at = count if count < k else k - 1
-    while at > 0 and d < best[at - 1]:
-        best[at] = best[at - 1]
-        positions[at] = positions[at - 1]
-        at -= 1
-    best[at] = d
-    positions[at] = position
-    return min(count + 1, k)
 
 
 @allocating
@@ -108,7 +93,7 @@ def nearest(
             continue
         for column in range(len(row)):
             row[column] = normal(values[position, column], low[column], span[column])
-        count = insert(best, positions, count, distance(row, query), position)
+        count = insert_sorted(best, positions, count, distance(row, query), position)
     return positions[:count]
 
 
@@ -129,11 +114,11 @@ def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
 
 
 @allocating
-def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
-    """Return the mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
-    n = min(n, done)
-    before = total[done - n - 1] if done > n else 0.0
-    return float((total[done - 1] - before) / n)
+def mean_of_last(total: np.ndarray, count: int, n: int) -> float:
+    """Return the mean run time of the last n of the first `count` finished jobs, from running totals; count >= 1."""
+    n = min(n, count)
+    before = total[count - n - 1] if count > n else 0.0
+    return float((total[count - 1] - before) / n)
 
 
 @allocating
@@ -146,8 +131,6 @@ def planned(mean: float, std: float, limit: float, alpha: float, beta: float) ->
     return max(estimate, 1.0)
 
 
-LOCAL_MODELS = ("mean", "linear", "svr")
-REGRESSIONS = ("linear", "forest", "svr")
 TREES = 10
 
 
@@ -224,7 +207,7 @@ class Orders(NamedTuple):
 def neighbour_orders(
     queries: np.ndarray,
     query_codes: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     values: np.ndarray,
     codes: np.ndarray,
     templates: Iterable[int],
@@ -233,9 +216,9 @@ def neighbour_orders(
     """Return each template's sorted neighbours of the queries, given by normalised numbers (t, m), codes (t, f) and
     counts of finished jobs (t,).
 
-    Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
-    completion order. `most` is the largest number K of neighbours. The cost per template is O(d n log n + t n) for n
-    jobs and t queries, of which d are distinct.
+    Candidates of query i are the first finished_before[i] rows of `values` (jobs, m), normalised, and `codes` (jobs,
+    f), in completion order. `most` is the largest number K of neighbours. The cost per template is O(d n log n + t n)
+    for n jobs and t queries, of which d are distinct.
     """
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)
@@ -246,8 +229,8 @@ def neighbour_orders(
         label = classes(np.concatenate([codes, query_codes]), template)
         key = label.tobytes()
         if key not in by_key:  # a field without new information gives the same classes, hence the same order
-            entries, start = needed(order, group.ravel(), done, label[: len(codes)], label[len(codes) :], most)
-            by_key[key] = Orders(start, entries)
+            parted = (label[: len(codes)], label[len(codes) :])
+            by_key[key] = Orders(*needed(order, group.ravel(), finished_before, *parted, most))
         orders[template] = by_key[key]
     return orders
 
@@ -291,39 +274,29 @@ def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
 def needed(
     order: np.ndarray,
     group: np.ndarray,
-    done: np.ndarray,
+    finished_before: np.ndarray,
     labels: np.ndarray,
     query_labels: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries that any N and K <= most can need, query after query, and the index at which each query's
-    entries begin."""
+    """Return the index at which each query's entries begin, and the entries that any N and K <= most can need, query
+    after query."""
     start = np.zeros(len(group) + 1, dtype=np.int64)
     entries = np.empty(1024, dtype=np.int32)
-    recent = np.empty(most, dtype=np.int64)  # the `most` latest positions in completion order so far, ascending
+    # the `most` latest positions in completion order so far, as negative numbers, so that the latest comes first
+    latest = np.empty(most, dtype=np.int64)
     for i in range(len(group)):
         at = start[i]
-        held = 0
+        count = 0
         for place in order[group[i]]:
-            if place >= done[i] or labels[place] != query_labels[i]:
+            if place >= finished_before[i] or labels[place] != query_labels[i]:
                 continue
-            if held == most and place < recent[0]:
+            if count == most and place < -latest[most - 1]:
                 continue
             if at == len(entries):
                 entries = np.concatenate((entries, np.empty_like(entries)))
             entries[at] = place
             at += 1
-            if held < most:
-                slot = held
-                held += 1
-                while slot > 0 and recent[slot - 1] > place:
-                    recent[slot] = recent[slot - 1]
-                    slot -= 1
-            else:
-                slot = 0
-                while slot + 1 < most and recent[slot + 1] < place:
-                    recent[slot] = recent[slot + 1]
-                    slot += 1
-            recent[slot] = place
+            count = insert_sorted(latest, latest, count, -place, -place)
         start[i + 1] = at
-    return entries[: start[-1]].copy(), start
+    return start, entries[: start[-1]].copy()

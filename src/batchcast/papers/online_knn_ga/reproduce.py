@@ -42,18 +42,18 @@ def command(
     closed = [] if closed_corrections == "none" else closed_corrections.split(",")
     if strange := [word for word in closed if word not in CORRECTIONS]:
         raise UsageError(f"--closed-corrections: no {strange[0]!r} (accepted: {', '.join(CORRECTIONS)}, none)")
-    wanted = set(parts or PARTS)
+    chosen_parts = set(parts or PARTS)
     sets = [each for each in SETS if not names or each.name in names]
     settings = {
-        "sets": [each.name for each in sets], "first": how["first"], "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
-        "closed_corrections": closed, "event_order": "pyss",
+        "sets": [each.name for each in sets], "first": how["first"], "parts": sorted(chosen_parts), "seed": 0,
+        "tau_s": 10.0, "closed_corrections": closed, "event_order": "pyss",
         "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100,
     }  # fmt: skip
     gathered = Gathered(**how)
 
     def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for each in sets:
-            gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
+            gathered.add(each, traces, chosen_parts, closed, sensitivity=each is sets[0])
         return findings(gathered.rows, sets), tables(gathered.rows, sets[0].name)
 
     gathered.print_results(gather, settings, as_json)

@@ -20,7 +20,7 @@ from ...metrics.accuracy import accuracy
 from ...metrics.curves import running_mean
 from ...metrics.measure import mean
 from ...metrics.schedule import bounded_slowdown
-from ...report.blocks import Figure, Table, columns_of
+from ...report.blocks import Figure, Table, TableRows, columns_of
 from ...report.figures import cdf, lines
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
@@ -75,7 +75,7 @@ MINH = "minh_wolters:population=50,generations=100,sample=1500"
 """The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
 """The baseline with separate parameters for large and small jobs; Xu et al. explain a part of its accuracy by them."""
-BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
+REFERENCE_METHODS = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
 PROTOCOLS = ("paper", "honest")
@@ -97,12 +97,12 @@ SENSITIVITY = (
 
 def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, Trace]:
     """Return the whole log, and the paper's selection of it (only its `first` jobs, if given)."""
-    whole = read_trace(str(traces / each.log), timezone=each.timezone)
-    trace = select(whole, each.selection)
-    return whole, trace if first is None else trace.take(np.arange(min(first, len(trace))))
+    whole_log = read_trace(str(traces / each.log), timezone=each.timezone)
+    trace = select(whole_log, each.selection)
+    return whole_log, trace if first is None else trace.take(np.arange(min(first, len(trace))))
 
 
-def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
+def table_2_row(each: DataSet, whole_log: Trace) -> dict[str, Any]:
     """Return a row of Table 2: numbers of jobs in the time window and in the selection, beside the paper's numbers.
 
     The paper prints for each set the number of jobs in the window, the number that Minh and Wolters used, and the
@@ -111,9 +111,9 @@ def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
     return {
         "set": each.name,
         "log": each.log,
-        "window": len(select(whole, replace(each.selection, status=()))),
+        "window": len(select(whole_log, replace(each.selection, status=()))),
         "printed_window": each.printed_window,
-        "jobs": int(selection_mask(whole, each.selection).sum()),
+        "jobs": int(selection_mask(whole_log, each.selection).sum()),
         "printed_jobs": each.printed_jobs,
         "printed_minh": each.printed_minh,
     }
@@ -151,16 +151,16 @@ def accuracy_of(
         return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
 
 
-def operators_scores(each: DataSet, whole: Trace, first: int | None = None) -> Scores:
+def operators_scores(each: DataSet, whole_log: Trace, first: int | None = None) -> Scores:
     """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
     If `first` is given, only this number of the paper's jobs is scored, and the log ends with the last scored job.
     """
-    mask = selection_mask(whole, each.selection)
+    mask = selection_mask(whole_log, each.selection)
     if first is not None:
         end = int(np.flatnonzero(mask)[:first].max(initial=0)) + 1
-        whole, mask = whole.take(np.arange(end)), mask[:end]
-    return accuracy_of(whole, OPERATORS, "honest", f"{each.name}: learning from the whole log", mask)
+        whole_log, mask = whole_log.take(np.arange(end)), mask[:end]
+    return accuracy_of(whole_log, OPERATORS, "honest", f"{each.name}: learning from the whole log", mask)
 
 
 def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
@@ -245,7 +245,7 @@ def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, f
     return {f"{row['measure']}_{end}": row[f"gain_{end}"] for row in rows for end in ("low", "high")}
 
 
-def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
+def baselines(each: DataSet, whole_log: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
     """Compare explanations of the printed waits: other jobs, other machines, run times cut at the prediction.
 
     The scheduler plans with requested times, on the paper's selection and on the same window with jobs of every status,
@@ -256,7 +256,7 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
     """
     jobs_of = {"papers' selection": trace}
     if each.selection.status:
-        jobs_of["every status"] = select(whole, replace(each.selection, status=()))
+        jobs_of["every status"] = select(whole_log, replace(each.selection, status=()))
     rows = []
     for words, log in jobs_of.items():
         for share in MACHINES:
@@ -308,9 +308,6 @@ def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
     return np.asarray(counted & (schedule.end_time <= schedule.submit_time.max(initial=0.0)))
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
     """Return the findings of the tables, in sentences."""
     sentences = []
@@ -348,7 +345,7 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
     return [*sentences, *_cut_sentences(rows["baselines"])]
 
 
-def _cut_sentences(rows: Rows) -> list[str]:
+def _cut_sentences(rows: TableRows) -> list[str]:
     """Return sentences that compare the paper's gains with the gains in a simulation in which every job ends at its
     prediction."""
     sentences = []
@@ -442,10 +439,10 @@ TABLES = {
         "All rows omit the first 7000 jobs, because h=5000,t1=2000 is not trained before.",
     ),
 }  # fmt: skip
-"""The tables of the page without their rows, by the names in `Gathered.made`."""
+"""The tables of the page without their rows, by the names in `Gathered.table_names`."""
 
 
-def tables(rows: Mapping[str, Rows], sensitive: str) -> list[Table]:
+def tables(rows: Mapping[str, TableRows], sensitive: str) -> list[Table]:
     """Return the tables that have at least one row; `sensitive` is the data set of the sensitivity runs."""
     keys, made = ("wait_gain", "bounded_slowdown_gain"), []
     for name, of_table in rows.items():
@@ -482,7 +479,7 @@ def _printed_gains(each: DataSet, policy: str) -> dict[str, float]:
     return {"printed_wait_gain": 1 - better_wait / wait, "printed_bounded_slowdown_gain": 1 - better_slow / slow}
 
 
-def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+def with_printed_requests(rows: TableRows, each: DataSet) -> list[dict[str, Any]]:
     """Return the rows of a data set with waits in minutes, and with the paper's values under the same policy."""
     extended = []
     for row in rows:
@@ -495,7 +492,7 @@ def with_printed_requests(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
     return extended
 
 
-def with_gains(rows: Rows, each: DataSet) -> list[dict[str, Any]]:
+def with_gains(rows: TableRows, each: DataSet) -> list[dict[str, Any]]:
     """Return a data set's rows of Tables 5 and 6 with waits in minutes, gains over planning with requested times (same
     policy), and printed figures.
 
@@ -572,30 +569,32 @@ class Gathered(Gathering):
     finished."""
 
     paper, title = "online-knn-ga", "Online run-time prediction by similar jobs (Xu et al. 2018)"
-    made = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
+    table_names = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
     reading = READING
 
-    def add(self, each: DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool) -> None:
+    def add(
+        self, each: DataSet, traces: Path, chosen_parts: set[str], closed: Sequence[str], sensitivity: bool
+    ) -> None:
         """Compute and add all requested results for one data set."""
-        whole, trace = load(each, traces, self.first)
-        self.hashes[each.log] = whole.info.sha256
-        self.rows["2"].append({**table_2_row(each, whole), "selection": _words(each), "taken": len(trace)})
+        whole_log, trace = load(each, traces, self.first)
+        self.hashes[each.log] = whole_log.info.sha256
+        self.rows["2"].append({**table_2_row(each, whole_log), "selection": _words(each), "taken": len(trace)})
         forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
-        for protocol in PROTOCOLS if wanted & needed else ():
+        for protocol in PROTOCOLS if chosen_parts & needed else ():
             # the method's settings as published, without the accuracy trade-off, and untrained
-            forecasts[protocol] = self._scored(each, trace, protocol, "", [METHOD, *BESIDE])
+            forecasts[protocol] = self._scored(each, trace, protocol, "", [METHOD, *REFERENCE_METHODS])
             say(_latest(self.rows["3-4"]))
             for part, specs in {"minh": [MINH, MINH_APART], "local": LOCAL}.items():
-                if part in wanted:
+                if part in chosen_parts:
                     forecasts[protocol] |= self._scored(each, trace, protocol, part, specs)
         for protocol, said in forecasts.items():
             self.rows["noise"] += noise_rows(each, trace, said, protocol)
             self.rows["near"] += near_rows(each, trace, said, protocol)
         if forecasts:
             self.pictures += pictures(each.name, trace.req_time, trace.run_time, forecasts)
-        if "operator" in wanted:
-            run = partial(_stored, (), operators_scores, each, whole, self.first)
+        if "operator" in chosen_parts:
+            run = partial(_stored, (), operators_scores, each, whole_log, self.first)
             part = self._part(each, "operator", {"specs": OPERATORS}, run)
             self.rows["3-4"] += _accuracy_rows(each, part["rows"], "honest", "operator's")
             say(_latest(self.rows["3-4"]))
@@ -604,14 +603,14 @@ class Gathered(Gathering):
             {p: np.where(np.isnan(of[spec]), trace.req_time, of[spec]) for p, of in forecasts.items() if spec in of}
             for spec in (METHOD, MINH)
         )
-        if "baselines" in wanted:
-            compute = partial(baselines, each, whole, trace, planned["paper"])
+        if "baselines" in chosen_parts:
+            compute = partial(baselines, each, whole_log, trace, planned["paper"])
             rows = self._part(each, "baselines", {"method": METHOD, "protocol": "paper"}, compute)
             self.rows["baselines"] += with_printed_requests([{"set": each.name, **row} for row in rows], each)
-        if "schedules" in wanted:
+        if "schedules" in chosen_parts:
             settings = [*plans(trace, planned, closed), *baseline_plans(trace, minh)]
             self.rows["5-6"] += with_gains(self._schedules(each, trace, settings), each)
-        if "sensitivity" in wanted and sensitivity:
+        if "sensitivity" in chosen_parts and sensitivity:
             self._sensitivity(each, trace, forecasts)
 
     def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:

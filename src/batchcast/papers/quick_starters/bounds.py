@@ -263,7 +263,7 @@ def shape(job: JobRequest) -> tuple[float, float]:
     return job.procs if job.procs >= 1 else 1.0, min(job.req_time, 1e9) if job.req_time >= 1 else HOUR_S
 
 
-def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
+def cluster_shapes(coordinates: np.ndarray, most: int) -> np.ndarray:
     """Return the centers (k, d) of at most `most` clusters of (n, d) shapes, by k-means with k chosen by BIC (Pelleg &
     Moore 2000, section 3).
 
@@ -275,7 +275,7 @@ def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
     >>> cluster_shapes(two, 4).round(1).tolist()[:1]
     [[...]]
     """
-    distinct, counts = np.unique(places, axis=0, return_counts=True)
+    distinct, counts = np.unique(coordinates, axis=0, return_counts=True)
     best, best_score = distinct.mean(axis=0, keepdims=True), -math.inf
     for k in range(1, min(most, len(distinct)) + 1):
         centers = _k_means(distinct, counts, k)
@@ -285,14 +285,14 @@ def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
     return np.asarray(best)
 
 
-def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
+def _k_means(coordinates: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
     """Return the centers (k, d) of k clusters of weighted shapes."""
-    weighed = places * counts[:, None]
+    weighed = coordinates * counts[:, None]
     centers = (weighed.sum(axis=0) / counts.sum())[None]
     for _ in range(1, k):
-        centers = np.concatenate([centers, places[[_squared(places, centers).min(axis=1).argmax()]]])
+        centers = np.concatenate([centers, coordinates[[_squared(coordinates, centers).min(axis=1).argmax()]]])
     for _ in range(50):
-        member = _squared(places, centers).argmin(axis=1)
+        member = _squared(coordinates, centers).argmin(axis=1)
         inside = [member == c for c in range(k)]
         moved = np.array(
             [weighed[who].sum(axis=0) / counts[who].sum() if who.any() else centers[c] for c, who in enumerate(inside)]
@@ -303,14 +303,14 @@ def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
     return np.asarray(centers)
 
 
-def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:
+def _squared(coordinates: np.ndarray, centers: np.ndarray) -> np.ndarray:
     """Return the squared distances (n, k) of shapes to centers."""
-    return np.asarray(((places[:, None, :] - centers[None]) ** 2).sum(axis=2))
+    return np.asarray(((coordinates[:, None, :] - centers[None]) ** 2).sum(axis=2))
 
 
-def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
+def _bic(coordinates: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
     """Return twice the log likelihood of spherical normal clusters of one variance, minus ((d + 1) k) log n."""
-    apart, n, (k, d) = _squared(places, centers), counts.sum(), centers.shape
+    apart, n, (k, d) = _squared(coordinates, centers), counts.sum(), centers.shape
     sizes = np.bincount(apart.argmin(axis=1), counts, k)
     spread = (apart.min(axis=1) * counts).sum()
     variance = max(spread / max(d * (n - k), 1), 1e-3)
@@ -326,13 +326,13 @@ RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
 
 
 class Learned:
-    """A known wait and the number of its job's shape; `kept` turns false when the history of its cluster drops the
-    wait."""
+    """A known wait and the number of its job's shape; `in_history` turns false when the history of its cluster drops
+    the wait."""
 
-    __slots__ = ("kept", "shape", "wait", "x")
+    __slots__ = ("in_history", "shape", "wait", "x")
 
     def __init__(self, shape: int, wait: float) -> None:
-        self.shape, self.wait, self.kept = shape, wait, True
+        self.shape, self.wait, self.in_history = shape, wait, True
         self.x = math.log(max(wait, 1.0))
 
 
@@ -375,7 +375,7 @@ class Group:
     def _drop_oldest(self, marks: bool) -> None:
         """Drop the oldest wait of the group; with `marks`, a later clustering does not restore this wait."""
         old = self.recent.popleft()
-        old.kept = old.kept and not marks
+        old.in_history = old.in_history and not marks
         forget(self.ordered, old.wait)
         self.sums -= old.x
         self.squares -= old.x * old.x
@@ -481,12 +481,12 @@ class Qbets:
         self.centers: list[list[float]] = [[0.0] if self.by == "product" else [0.0, 0.0]]
         self.groups = [Group()]
         self.everyone = Group()
-        self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
+        self.recent_coordinates: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
         self.learned: deque[Learned] = deque()
         self.issued: dict[int, float] = {}
         self.latest = (-1, math.nan, math.nan)
         self.shapes: dict[tuple[float, float], int] = {}
-        self.place_of: list[tuple[float, ...]] = []
+        self.coordinates_of: list[tuple[float, ...]] = []
         self.cluster_of: list[int] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
@@ -512,7 +512,7 @@ class Qbets:
             if isinstance(event, Requeue):
                 self.issued.pop(job.row, None)
                 return
-            self.places.append(self.place_of[shape])
+            self.recent_coordinates.append(self.coordinates_of[shape])
             group, members = self._history(shape)
             if group.ordered:  # if the job's wait was just predicted, use the predicted bound
                 is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
@@ -530,10 +530,10 @@ class Qbets:
     def refit(self, now: float) -> None:
         """Cluster the latest shapes again; fill each cluster's history with the cluster's waits since the last change
         point."""
-        self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
-        self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
+        self.centers = cluster_shapes(np.array(self.recent_coordinates), self.clusters).tolist()
+        self.cluster_of = _squared(np.array(self.coordinates_of), np.array(self.centers)).argmin(axis=1).tolist()
         self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])
-        self.learned = deque([entry for entry in self.learned if entry.kept], maxlen=self.keep or None)
+        self.learned = deque([entry for entry in self.learned if entry.in_history], maxlen=self.keep or None)
         members: list[list[Learned]] = [[] for _ in self.centers]
         for entry in self.learned:
             members[self.cluster_of[entry.shape]].append(entry)
@@ -544,11 +544,11 @@ class Qbets:
         key = shape(job)
         number = self.shapes.get(key)
         if number is None:
-            number = self.shapes[key] = len(self.place_of)
+            number = self.shapes[key] = len(self.coordinates_of)
             procs, limit = math.log2(key[0]), math.log2(key[1])
-            place = (procs + limit,) if self.by == "product" else (procs, limit)
-            self.place_of.append(place)
-            self.cluster_of.append(int(_squared(np.array([place]), np.array(self.centers)).argmin()))
+            coordinates = (procs + limit,) if self.by == "product" else (procs, limit)
+            self.coordinates_of.append(coordinates)
+            self.cluster_of.append(int(_squared(np.array([coordinates]), np.array(self.centers)).argmin()))
         return number
 
     def _history(self, shape: int) -> tuple[Group, Sequence[int]]:

@@ -114,13 +114,13 @@ class Ibl:
         self.noted = 0
         self.wait = np.zeros(0)
         self.learned: list[int] = []
-        self.known: list[int] = []
+        self.known_counts: list[int] = []
         self.room = ibl_kernel.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict the weighted median wait of the `k` nearest submissions, and a quantile of the waits of the `wide`
         nearest."""
-        if self.instances.used[0] == 0:
+        if self.instances.size_and_next[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.how.level,), (point,), basis, Grounds.NO_HISTORY)
         asked = ibl_kernel.blank_attributes(1)
@@ -151,8 +151,8 @@ class Ibl:
 
     def refit(self, now: float) -> None:
         """Search the weights once, on the submissions among the first `train` whose wait is known at this time."""
-        if self.tuned is None and self.search and len(self.known) >= self.train:
-            self._search(self.attributes, self.wait, np.array(self.learned, np.int64), np.array(self.known))
+        if self.tuned is None and self.search and len(self.known_counts) >= self.train:
+            self._search(self.attributes, self.wait, np.array(self.learned, np.int64), np.array(self.known_counts))
 
     def predict_trace(
         self,
@@ -172,9 +172,9 @@ class Ibl:
         events = event_table(trace, timeline(trace, protocol))
         submits = np.flatnonzero(events["rank"] == SUBMIT)
         attributes, last_wait = ibl_kernel.blank_attributes(n), np.zeros(users)
-        points, bounds, known = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
+        points, bounds, known_counts = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
         learned, count = np.zeros(n, np.int64), np.zeros(1, np.int64)
-        into = ibl_kernel.Answers(learned, count, known, points, bounds)
+        into = ibl_kernel.Answers(learned, count, known_counts, points, bounds)
         basis, done = np.full(n, "", object), 0
         for stop in range(self.train, n + self.train, self.train):  # a refit is due after every `train` submissions
             end = submits[stop] if stop < n else len(events)
@@ -184,9 +184,9 @@ class Ibl:
             )  # fmt: skip
             basis[stop - self.train : stop] = self._basis()
             if stop < n and self.tuned is None and self.search:
-                self._search(attributes, state.jobs["wait"], learned[: count[0]], known)
+                self._search(attributes, state.jobs["wait"], learned[: count[0]], known_counts)
             done = end
-        guessed = known == 0
+        guessed = known_counts == 0
         basis[guessed] = np.where(points[guessed] == 1.0, FITS, AN_HOUR)
         basis[~asked] = ""
         return Forecasts(
@@ -210,20 +210,22 @@ class Ibl:
         in_queue = i == int(columns.record["entries"][0]) - 1
         ibl_kernel.note(columns.record, columns.jobs, i, self.last_wait, in_queue, self.attributes)
         if self.tuned is None:
-            self.known.append(len(self.learned))
+            self.known_counts.append(len(self.learned))
             if i >= len(self.wait):
                 self.wait = enlarged(self.wait, 2 * i + 64)
 
-    def _search(self, part: Attributes, wait: np.ndarray, learned: np.ndarray, known: np.ndarray) -> None:
+    def _search(self, part: Attributes, wait: np.ndarray, learned: np.ndarray, known_counts: np.ndarray) -> None:
         """Search the weights on the first `train` submissions; `learned` has the jobs in the order in which their waits
-        became known, `known` how many waits were known at each submission."""
+        became known, `known_counts` how many waits were known at each submission."""
         began = process_time()
-        known, learned = known[: self.train], learned[learned < self.train]
+        known_counts, learned = known_counts[: self.train], learned[learned < self.train]
         part = Attributes(*(np.ascontiguousarray(a[:, : self.train]) for a in part))
-        queries = np.zeros(len(known), bool)
+        queries = np.zeros(len(known_counts), bool)
         queries[self.train // 5 :: 8] = True
-        queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
+        queries[: len(known_counts)] &= np.isin(np.arange(len(known_counts)), learned) & (known_counts > 0)
         if queries.any():
-            training = TrainingPart(part, np.array(wait[: len(known)], float), learned, known.astype(np.int64))
+            training = TrainingPart(
+                part, np.array(wait[: len(known_counts)], float), learned, known_counts.astype(np.int64)
+            )
             self.tuned, self.loss = search_weights(training, self.how, self.window, queries, self.sweeps)
         self.search_s = process_time() - began

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import by_address, inlined, inner, kernel
-from ...compiled.arrays import insert
+from ...compiled.arrays import insert, insert_sorted
 from ...events.event import START, SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
 from ...events.record import NO_LIMIT
@@ -124,7 +124,7 @@ class Instances(NamedTuple):
     numbers: np.ndarray
     names: np.ndarray
     wait: np.ndarray
-    used: np.ndarray
+    size_and_next: np.ndarray
 
 
 @by_address
@@ -133,7 +133,7 @@ class Room(NamedTuple):
     order."""
 
     apart: np.ndarray
-    near: np.ndarray
+    positions: np.ndarray
     near_apart: np.ndarray
     waits: np.ndarray
     weights: np.ndarray
@@ -149,22 +149,24 @@ def blank_instances(window: int) -> Instances:
 def blank_room(window: int, wide: int) -> Room:
     """Allocate work arrays for `window` instances and the `wide` nearest of them."""
     most = max(wide, MOST)
-    near, order = np.empty(most, np.int64), np.empty(most, np.int64)
-    return Room(np.empty(window, np.float32), near, np.empty(most, np.float32), np.empty(most), np.empty(most), order)
+    positions, order = np.empty(most, np.int64), np.empty(most, np.int64)
+    return Room(
+        np.empty(window, np.float32), positions, np.empty(most, np.float32), np.empty(most), np.empty(most), order
+    )
 
 
 @kernel
 def push(instances: Instances, attributes: Attributes, column: int, wait: float) -> None:
     """Add a job to the instances, in place of the oldest instance if the ring buffer is full."""
     window = len(instances.wait)
-    place = instances.used[1]
+    place = instances.size_and_next[1]
     for f in range(attributes.numbers.shape[0]):
         instances.numbers[f, place] = attributes.numbers[f, column]
     for f in range(attributes.names.shape[0]):
         instances.names[f, place] = attributes.names[f, column]
     instances.wait[place] = wait
-    instances.used[0] = min(instances.used[0] + 1, window)
-    instances.used[1] = (place + 1) % window
+    instances.size_and_next[0] = min(instances.size_and_next[0] + 1, window)
+    instances.size_and_next[1] = (place + 1) % window
 
 
 @kernel
@@ -178,7 +180,7 @@ def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i
 def distances(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
     name."""
-    size = instances.used[0]
+    size = instances.size_and_next[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
@@ -209,7 +211,7 @@ def unscaled(value: float) -> float:
 def distances_by_range(instances: Instances, attributes: Attributes, column: int, how: How, into: np.ndarray) -> None:
     """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
     names are 0 or 1."""
-    size, numbers = instances.used[0], instances.numbers
+    size, numbers = instances.size_and_next[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
     for f in range(len(how.numbers)):
@@ -231,10 +233,10 @@ def distances_by_range(instances: Instances, attributes: Attributes, column: int
 
 
 @kernel
-def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
+def nearest(instances: Instances, apart: np.ndarray, k: int, positions: np.ndarray, near_apart: np.ndarray) -> int:
     """Find the k nearest instances, nearest first, among equal distances the instance that was added later first;
     return their number."""
-    size, last = instances.used[0], instances.used[1] - 1
+    size, last = instances.size_and_next[0], instances.size_and_next[1] - 1
     count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # loop from the newest entry of the ring buffer back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
@@ -246,15 +248,7 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
             for j in range(high, start if closer > 0 else high, -1):
                 d = apart[j]
                 if d < limit:
-                    place = count if count < k else k - 1
-                    while place > 0 and near_apart[place - 1] > d:
-                        near_apart[place] = near_apart[place - 1]
-                        near[place] = near[place - 1]
-                        place -= 1
-                    near_apart[place] = d
-                    near[place] = j
-                    if count < k:
-                        count += 1
+                    count = insert_sorted(near_apart[:k], positions[:k], count, d, j)
                     if count == k:
                         limit = near_apart[k - 1]
             high = start
@@ -265,7 +259,7 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
 def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
     """Copy the waits of the first `count` nearest instances, and sort them."""
     for a in range(count):
-        room.waits[a] = wait[room.near[a]]
+        room.waits[a] = wait[room.positions[a]]
         room.order[a] = a
     insert(room.waits, room.order, count)
 
@@ -294,7 +288,7 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
     total, weights = 0.0, 0.0
     for a in range(k):
         weight = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
-        total += weight * instances.wait[room.near[a]]
+        total += weight * instances.wait[room.positions[a]]
         weights += weight
     return total / weights
 
@@ -324,7 +318,7 @@ def answer(instances: Instances, attributes: Attributes, column: int, how: How, 
         distances_by_range(instances, attributes, column, how, room.apart)
     else:
         distances(instances, attributes, column, how, room.apart)
-    count = nearest(instances, room.apart, max(how.k, how.wide), room.near, room.near_apart)
+    count = nearest(instances, room.apart, max(how.k, how.wide), room.positions, room.near_apart)
     k = min(how.k, count)
     if how.literal:
         point = weighted_mean(instances, room, k)
@@ -333,28 +327,30 @@ def answer(instances: Instances, attributes: Attributes, column: int, how: How, 
     return point, bound_of(instances.wait, room, min(how.wide, count), how.level, point)
 
 
+class TrainingPart(NamedTuple):
+    """Training data: attributes and waits of all jobs, the order in which waits became known, how many known waits each
+    job's prediction can use."""
+
+    attributes: Attributes
+    wait: np.ndarray
+    learned: np.ndarray
+    known_counts: np.ndarray
+
+
 @kernel
 def answer_queries(
-    attributes: Attributes,
-    wait: np.ndarray,
-    learned: np.ndarray,
-    known: np.ndarray,
-    ask: np.ndarray,
-    how: How,
-    instances: Instances,
-    room: Room,
-    points: np.ndarray,
+    training: TrainingPart, ask: np.ndarray, how: How, instances: Instances, room: Room, points: np.ndarray
 ) -> None:
     """Predict the waits of the jobs in the mask `ask` as in `how`, each from the waits that were known at its
     submission."""
     pushed = 0
-    for i in range(len(known)):
-        while pushed < known[i]:
-            j = learned[pushed]
-            push(instances, attributes, j, wait[j])
+    for i in range(len(training.known_counts)):
+        while pushed < training.known_counts[i]:
+            j = training.learned[pushed]
+            push(instances, training.attributes, j, training.wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            points[i], _ = answer(instances, attributes, i, how, room)
+            points[i], _ = answer(instances, training.attributes, i, how, room)
 
 
 @by_address
@@ -364,7 +360,7 @@ class Answers(NamedTuple):
 
     learned: np.ndarray
     taught: np.ndarray
-    known: np.ndarray
+    known_counts: np.ndarray
     points: np.ndarray
     bounds: np.ndarray
 
@@ -391,7 +387,7 @@ def replay_log(
     for e in range(len(events)):
         i, rank = events[e].entry, events[e].rank
         if rank == SUBMIT:
-            into.known[i] = into.taught[0]
+            into.known_counts[i] = into.taught[0]
             note(state, requests, i, last_wait, False, attributes)
             if ask[i] and into.taught[0] == 0:
                 into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
@@ -403,16 +399,6 @@ def replay_log(
             learn(instances, attributes, last_wait, i, s.taught)
             into.learned[into.taught[0]] = i
             into.taught[0] += 1
-
-
-class TrainingPart(NamedTuple):
-    """Training data: attributes and waits of all jobs, the order in which waits became known, how many known waits each
-    job's prediction can use."""
-
-    attributes: Attributes
-    wait: np.ndarray
-    learned: np.ndarray
-    known: np.ndarray
 
 
 def search_weights(
@@ -428,7 +414,7 @@ def search_weights(
 
     def loss(how: How) -> float:
         without_bound = how._replace(wide=0)
-        answer_queries(*training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
+        answer_queries(training, queries, without_bound, blank_instances(window), blank_room(window, 0), points)
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 
     best, least = start, loss(start)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import allocating, inner, kernel
-from ...compiled.arrays import Record, array_in
+from ...compiled.arrays import Record, array_in, insert_sorted
 from ...events.event import SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, oldest_start, queue_of, running_of
 from ...events.record import LEFT, QUEUED, STARTED
@@ -21,9 +21,9 @@ SIMILAR_S = 3600.0
 NEVER = 2**62
 
 LINKS = ("large", "boundary", "cell", "before_in_cell", "before_in_class")
-SEEN = np.dtype([("rank_size", "f8"), ("rank_limit", "f8"), *((name, "i8") for name in LINKS)])
+SUBMISSION = np.dtype([("rank_size", "f8"), ("rank_limit", "f8"), *((name, "i8") for name in LINKS)])
 """One entry per job: its submission, and links between similar jobs."""
-JOBS_OF_CELL = ("used", "next", "last", "last_started", "last_quick", "first_started", "first_long")
+JOBS_OF_CELL = ("is_used", "next", "last", "last_started", "last_quick", "first_started", "first_long")
 CELL = np.dtype([("limit", "f8"), *((name, "i8") for name in JOBS_OF_CELL)])
 """One entry per distinct (processors, limit): its last job, its first and last jobs with known waits, its chain."""
 CLASS = np.dtype([("cells", "i8"), ("last", "i8")])
@@ -45,14 +45,14 @@ class Rules(NamedTuple):
 
 MEMORY = np.dtype(
     [
-        *array_fields("seen", "cells", "classes"),
+        *array_fields("submissions", "cells", "classes"),
         *((name, "f8" if name == "threshold" else "i8") for name in Rules._fields),
         ("noted", "i8"),  # number of stored submissions
         ("peak", "f8"),  # size of the machine; if unknown, the most processors in use so far
         ("large", "f8"),  # a job with at least this many processors is large
     ]
 )
-seen_of = array_in("seen", SEEN)
+submissions_of = array_in("submissions", SUBMISSION)
 cells_of = array_in("cells", CELL)
 classes_of = array_in("classes", CLASS)
 
@@ -64,26 +64,27 @@ class Histories:
         self.record = np.zeros(1, MEMORY)
         for name, value in rules._asdict().items():
             self.record[name] = value
-        self.seen, self.cells, self.classes = np.zeros(jobs, SEEN), np.zeros(cells, CELL), np.zeros(classes, CLASS)
+        self.submissions = np.zeros(jobs, SUBMISSION)
+        self.cells, self.classes = np.zeros(cells, CELL), np.zeros(classes, CLASS)
         self._point()
 
     def make_room(self, jobs: int, cells: int, classes: int) -> None:
         """Enlarge the arrays to at least the given numbers of jobs, shapes and sizes, in amortised O(1) time."""
-        if jobs > len(self.seen) or cells > len(self.cells) or classes > len(self.classes):
-            self.seen = enlarged(self.seen, max(2 * jobs, len(self.seen)))
+        if jobs > len(self.submissions) or cells > len(self.cells) or classes > len(self.classes):
+            self.submissions = enlarged(self.submissions, max(2 * jobs, len(self.submissions)))
             self.cells = enlarged(self.cells, max(2 * cells, len(self.cells)))
             self.classes = enlarged(self.classes, max(2 * classes, len(self.classes)))
             self._point()
 
     def _point(self) -> None:
         """Store the addresses of the arrays in the record."""
-        point_to(self.record, seen=self.seen, cells=self.cells, classes=self.classes)
+        point_to(self.record, submissions=self.submissions, cells=self.cells, classes=self.classes)
 
     def __getstate__(self) -> tuple[np.ndarray, ...]:
-        return self.record, self.seen, self.cells, self.classes
+        return self.record, self.submissions, self.cells, self.classes
 
     def __setstate__(self, state: tuple[np.ndarray, ...]) -> None:
-        self.record, self.seen, self.cells, self.classes = state
+        self.record, self.submissions, self.cells, self.classes = state
         self._point()
 
 
@@ -126,9 +127,9 @@ def has_taught(m: Record, job: Record) -> bool:
 def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, limit: float) -> None:
     """Add a new shape to the chain of its size class."""
     shape = cells[cell]
-    if shape.used:
+    if shape.is_used:
         return
-    shape.used = 1
+    shape.is_used = 1
     shape.limit = limit
     shape.next = classes[klass].cells
     classes[klass].cells = cell + 1
@@ -168,25 +169,25 @@ def look_at_queue(
 @inner
 def near_boundary(m: Record, large_now: int) -> int:
     """Return the first job of the near history, in which the number of large running jobs was the same as now."""
-    seen, n = seen_of(m), m.noted
-    boundary: int = seen[n - 1].boundary if n > 0 and seen[n - 1].large == large_now else n
+    submissions, n = submissions_of(m), m.noted
+    boundary: int = submissions[n - 1].boundary if n > 0 and submissions[n - 1].large == large_now else n
     return boundary
 
 
 @inner
 def note_submission(s: Record, m: Record, cell: int, klass: int) -> None:
     """Store the next job's submission; the queue may already contain the job, as its last entry."""
-    seen, cells, classes = seen_of(m), cells_of(m), classes_of(m)
+    submissions, cells, classes = submissions_of(m), cells_of(m), classes_of(m)
     i, large_now = m.noted, count_large(s, m)
     job = jobs_of(s)[i]
     end = s.queue_end - 1 if i == s.entry else s.queue_end
-    seen[i].rank_size, seen[i].rank_limit, _, _ = look_at_queue(s, end, 0.0, job.procs, job.limit, np.inf)
-    seen[i].boundary = near_boundary(m, large_now)
-    seen[i].large = large_now
-    seen[i].cell = cell
+    submissions[i].rank_size, submissions[i].rank_limit, _, _ = look_at_queue(s, end, 0.0, job.procs, job.limit, np.inf)
+    submissions[i].boundary = near_boundary(m, large_now)
+    submissions[i].large = large_now
+    submissions[i].cell = cell
     enter_cell(cells, classes, cell, klass, job.limit)
-    seen[i].before_in_cell = cells[cell].last
-    seen[i].before_in_class = classes[klass].last - 1
+    submissions[i].before_in_cell = cells[cell].last
+    submissions[i].before_in_class = classes[klass].last - 1
     cells[cell].last = i
     classes[klass].last = i + 1
     m.noted = i + 1
@@ -195,7 +196,7 @@ def note_submission(s: Record, m: Record, cell: int, klass: int) -> None:
 @inner
 def note_wait(s: Record, m: Record, i: int) -> None:
     """Update the first and last known waits of job i's shape, after the wait of job i became known."""
-    shape = cells_of(m)[seen_of(m)[i].cell]
+    shape = cells_of(m)[submissions_of(m)[i].cell]
     shape.last_started = max(shape.last_started, i)
     shape.first_started = min(shape.first_started, i)
     if jobs_of(s)[i].wait <= m.threshold:
@@ -208,14 +209,14 @@ UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 
 
 @inner
-def mid_boundary(s: Record, near: int, oldest: float) -> int:
-    """Return the last job before `near` at whose submission none of the jobs that run now was running (-1: none).
+def mid_boundary(s: Record, near_first: int, oldest: float) -> int:
+    """Return the last job before `near_first` at whose submission none of the jobs that run now was running (-1: none).
 
     No job that runs now was running then exactly if every job that runs now started after the submission, so one
     bisection finds the job.
     """
     jobs = jobs_of(s)
-    low, high = 0, near
+    low, high = 0, near_first
     while low < high:
         middle = (low + high) // 2
         if jobs[middle].submit < oldest:
@@ -226,23 +227,9 @@ def mid_boundary(s: Record, near: int, oldest: float) -> int:
 
 
 @inner
-def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
-    """Return whether a similar job with a known wait was submitted at or after job `since`."""
-    cells = cells_of(m)
-    c = first_cell
-    while c >= 0:
-        if abs(cells[c].limit - limit) <= SIMILAR_S:
-            last = cells[c].last_quick if m.quick_evidence else cells[c].last_started
-            if last >= since:
-                return True
-        c = cells[c].next - 1
-    return False
-
-
-@inner
 def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
     """Return whether a similar job with a known wait was submitted between the jobs `above` and `below`."""
-    jobs, seen, cells = jobs_of(s), seen_of(m), cells_of(m)
+    jobs, submissions, cells = jobs_of(s), submissions_of(m), cells_of(m)
     c = first_cell
     while c >= 0:
         last = cells[c].last_quick if m.quick_evidence else cells[c].last_started
@@ -252,17 +239,17 @@ def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above:
                 taught = j < below and has_taught(m, jobs[j])
                 if taught and (m.quick_evidence == 0 or jobs[j].wait <= m.threshold):
                     return True
-                j = seen[j].before_in_cell
+                j = submissions[j].before_in_cell
         c = cells[c].next - 1
     return False
 
 
 @inner
-def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, float]:
+def rank_limits(s: Record, m: Record, near_first: int, now: float) -> tuple[float, float]:
     """Return the rank thresholds of the near history by size and by limit; infinite or -1 if the paper gives none."""
-    jobs, seen = jobs_of(s), seen_of(m)
+    jobs, submissions = jobs_of(s), submissions_of(m)
     most_size, most_limit, least_size, least_limit = -1.0, -1.0, np.inf, np.inf
-    for j in range(near, m.noted):
+    for j in range(near_first, m.noted):
         if jobs[j].status == QUEUED:
             quick, late = False, now - jobs[j].submit > m.threshold
         else:
@@ -270,9 +257,10 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
             quick = taught and jobs[j].wait <= m.threshold
             late = taught and not quick
         if quick:
-            most_size, most_limit = max(most_size, seen[j].rank_size), max(most_limit, seen[j].rank_limit)
+            most_size, most_limit = max(most_size, submissions[j].rank_size), max(most_limit, submissions[j].rank_limit)
         elif late:
-            least_size, least_limit = min(least_size, seen[j].rank_size), min(least_limit, seen[j].rank_limit)
+            least_size = min(least_size, submissions[j].rank_size)
+            least_limit = min(least_limit, submissions[j].rank_limit)
     if most_size < 0:  # if there are no quick jobs, the late jobs decide; if there are neither, `missing` decides
         most = np.inf if m.missing_passes or least_size < np.inf else -1.0
         most_size, most_limit = most, most
@@ -297,19 +285,14 @@ def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
 @allocating
 def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above: int, below: int) -> float:
     """Return the median wait of the latest `depth` similar started jobs between the jobs `above` and `below`."""
-    jobs, seen = jobs_of(s), seen_of(m)
+    jobs, submissions = jobs_of(s), submissions_of(m)
     waits = np.empty(m.depth)
     count = 0
     j = last_of_class
     while j > above and count < m.depth:
         if j < below and has_taught(m, jobs[j]) and abs(jobs[j].limit - limit) <= SIMILAR_S:
-            place = count
-            while place > 0 and waits[place - 1] > jobs[j].wait:
-                waits[place] = waits[place - 1]
-                place -= 1
-            waits[place] = jobs[j].wait
-            count += 1
-        j = seen[j].before_in_class
+            count = insert_sorted(waits, waits, count, jobs[j].wait, jobs[j].wait)
+        j = submissions[j].before_in_class
     if count == 0:
         threshold: float = m.threshold
         return threshold
@@ -328,33 +311,33 @@ def judge(
     """
     s, m = state[0], memory[0]
     classes, n = classes_of(m), m.noted
-    near = near_boundary(m, count_large(s, m))
+    near_first = near_boundary(m, count_large(s, m))
     if klass < 0 or classes[klass].cells == 0:
-        return UNMARKED, np.nan, n - near
+        return UNMARKED, np.nan, n - near_first
     first_cell, last = classes[klass].cells - 1, classes[klass].last - 1
     rank_size, rank_limit, ahead, stuck = look_at_queue(s, s.queue_end, now, procs, limit, m.threshold)
     mark, above, below = UNMARKED, -1, n
-    if stuck < near and evidence_since(m, first_cell, limit, near):
-        mark, above = NEAR, near - 1
+    if stuck < near_first and evidence_between(s, m, first_cell, limit, near_first - 1, n):
+        mark, above = NEAR, near_first - 1
     else:
-        mid = mid_boundary(s, near, oldest_start(s))
-        if stuck <= mid and evidence_between(s, m, first_cell, limit, mid, near):
-            most_size, most_limit = rank_limits(s, m, near, now)
+        mid = mid_boundary(s, near_first, oldest_start(s))
+        if stuck <= mid and evidence_between(s, m, first_cell, limit, mid, near_first):
+            most_size, most_limit = rank_limits(s, m, near_first, now)
             if rank_size < most_size or (rank_size == most_size and not m.strict_rank):
                 mark = MID_SIZE
             elif rank_limit < most_limit or (rank_limit == most_limit and not m.strict_rank):
                 mark = MID_LIMIT
             elif free_procs(s) - ahead > procs:
                 mark = MID_FREE
-            above, below = mid, near
+            above, below = mid, near_first
         if mark == UNMARKED and far_agrees(m, first_cell, limit, mid):
             mark, above, below = FAR, -1, mid + 1
     if mark == UNMARKED:
-        return mark, np.nan, n - near
+        return mark, np.nan, n - near_first
     point = m.threshold
     if m.median_point:
         point = min(point, similar_median(s, m, last, limit, above, below))
-    return mark, max(point, 1.0), n - near
+    return mark, max(point, 1.0), n - near_first
 
 
 @kernel
@@ -381,7 +364,7 @@ def replay_log(
     ask: np.ndarray,
     mark: np.ndarray,
     point: np.ndarray,
-    near: np.ndarray,
+    near_jobs: np.ndarray,
 ) -> None:
     """Replay a whole log into an empty state; write the mark, the predicted wait and the number of near jobs for every
     job in the mask `ask`."""
@@ -391,6 +374,6 @@ def replay_log(
         i, now = events[e].entry, events[e].time
         submitted = events[e].rank == SUBMIT
         if submitted and ask[i]:
-            mark[i], point[i], near[i] = judge(state, memory, now, requests[i].procs, requests[i].limit, klass[i])
+            mark[i], point[i], near_jobs[i] = judge(state, memory, now, requests[i].procs, requests[i].limit, klass[i])
         apply_event(s, requests, events[e])
         note_event(state, memory, cell[i] if submitted else -1, klass[i])

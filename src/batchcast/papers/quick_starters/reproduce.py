@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...cli.grammar import option, page_option, verb
-from ...cli.output import console, document, emit, progress, say
+from ...cli.output import document, emit, progress, say, show_blocks
 from ..shared import provenance, shared_folder, write_page
 
 LOGS = {
@@ -38,7 +38,6 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
     from ...cli.options import describe_log
     from ...errors import UsageError
-    from ...report.terminal import show
     from ...trace.read import read_trace
     from . import study
 
@@ -74,5 +73,5 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return
-    show(console(), [*study.pqstar_tables(rows, thresholds), study.noise_table(noise), *study.discussion(rows)])
+    show_blocks(*study.pqstar_tables(rows, thresholds), study.noise_table(noise), *study.discussion(rows))
     say("-o FILE.html writes the tables and the paper's pictures")

@@ -17,7 +17,7 @@ from ...evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, sc
 from ...metrics.measure import mean
 from ...metrics.wait import error_by_range, good, ppert, ranges_matrix, rms, rms_decrease
 from ...report import figures
-from ...report.blocks import Block, Callout, Figure, Section, Table, columns_of
+from ...report.blocks import Block, Callout, Figure, Section, Table, TableRows, columns_of
 from ...table import Trace
 from ..shared import Gain, gain_rows, gain_table
 
@@ -200,8 +200,8 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
 def _pqstar_row(study: LogStudy, method: str, printed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a row of PQStar that other methods do not have."""
 
-    def decrease(other: str, *, relative: bool = False) -> float:
-        return rms_decrease(study.rms(method, relative=relative), study.rms(other, relative=relative))
+    def decrease(reference: str, *, relative: bool = False) -> float:
+        return rms_decrease(study.rms(method, relative=relative), study.rms(reference, relative=relative))
 
     run, reading = study.runs[method], int(method == "pqstar tables")
     measured = MEASURED.get(study.name, ((NAN,) * 3,) * 2)[reading]
@@ -285,11 +285,10 @@ def _percent(printed: Mapping[str, Any], key: str, place: int) -> float:
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
 ROUNDED = ("15 min", "30 min", "1 h", "3 h", "6 h", "12 h", "24 h")
-Row = Mapping[str, Any]
 SLOTS = {"qbets": 1, "ibl": 2, "pqstar": 3, "ibl text": 4}
 
 
-def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]:
+def pqstar_tables(rows: TableRows, thresholds: TableRows) -> list[Table]:
     """Return the paper's tables with our results; a dash means that the paper does not print the value."""
     pq = [row for row in rows if row["predictor"].startswith("pqstar")]
     tables = [
@@ -327,7 +326,7 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
     return tables
 
 
-def discussion(rows: Sequence[Row]) -> list[Block]:
+def discussion(rows: TableRows) -> list[Block]:
     """Describe which results of the paper are reproduced, which are not, and why."""
     strong, plain = ([r for r in rows if r["predictor"] == name] for name in ("ibl", "ibl:reading=text"))
     known = [r for r in plain if r["identified_printed"] == r["identified_printed"]]
@@ -360,12 +359,12 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
     ]
 
 
-def _identified(rows: Sequence[Row]) -> str:
+def _identified(rows: TableRows) -> str:
     """Return the shares of identified quick starters of several logs, in words."""
     return ", ".join(f"{100 * r['identified']:.0f} %" for r in rows)
 
 
-def bounds_said(rows: Sequence[Row]) -> list[str]:
+def bounds_said(rows: TableRows) -> list[str]:
     """Describe, for each reading (interpretation) of the bound methods, the distance to the printed Table 3 by log, in
     percentage points.
 
@@ -409,14 +408,12 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
     return drawn
 
 
-def noise_table(rows: Sequence[Row]) -> Table:
+def noise_table(rows: TableRows) -> Table:
     """Return the table of PQStar's gains with their 90 % intervals on each log."""
     return gain_table(rows, [("log", "log")], "Are PQStar's gains larger than the noise of their log?")
 
 
-def pqstar_sections(
-    rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any], noise: Sequence[Row]
-) -> list[Section]:
+def pqstar_sections(rows: TableRows, thresholds: TableRows, studies: Sequence[Any], noise: TableRows) -> list[Section]:
     """Return the sections of the page: which results are reproduced, the tables, the figures."""
     return [
         Section("What is reproduced", discussion(rows)),
@@ -456,6 +453,6 @@ def _stacked(title: str, shares: np.ndarray) -> Figure:
     return replace(figure, data=data, layout=layout, height=380)
 
 
-def _table(caption: str, rows: Sequence[Row], columns: str) -> Table:
+def _table(caption: str, rows: TableRows, columns: str) -> Table:
     """Return a table; `columns` has columns as for `columns_of`, separated by semicolons."""
     return Table(caption, columns_of(*columns.split("; ")), rows)

@@ -26,7 +26,7 @@ from ...predict.fallback import LEVELS, LargestLimit, sample_quantiles
 from ...predict.gate import ABSURD, Warming, class_key, field_value, finite_or_nan, size_and_hour
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ..online_knn_ga.genetic import Rows, score
-from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted, local_estimate
+from ..online_knn_ga.nearest import Linear, Scaled, fitted, local_estimate
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 STARTS = 50
@@ -179,7 +179,7 @@ class Su:
     Raises
     ------
     ValueError
-        For an unknown model, or if a parameter is below 1.
+        If a parameter is below 1.
 
     Notes
     -----
@@ -227,8 +227,6 @@ class Su:
     starts: int = STARTS
 
     def __post_init__(self) -> None:
-        if self.model not in REGRESSIONS:
-            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
         if self.search < 1:
             raise ValueError("search is at least 1 job")
         self.pace = Warming(self.every)
@@ -240,20 +238,21 @@ class Su:
         self.uses = (*type(self).uses, *self.also)  # type: ignore[misc]
         width = 3 + len(self.also)
         self.centre, self.spread = np.zeros(width), np.ones(width)
-        self.finished = Rows(values=(width, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))
-        self.clusters_of_end: list[Cluster] = []
+        self.finished = Rows(
+            values=(width, np.float64), run=(0, np.float64), limit=(0, np.float64), finished_before=(0, np.int64)
+        )
+        self.names_of_end: list[tuple[str, str]] = []  # user and text of each finished job
         self.open: dict[int, int] = {}
         self.members: dict[Cluster, list[int]] = {}
         self.names: dict[str, Counter[str]] = {}
         self.label: dict[str, dict[str, int]] = {}
         self.clustered: dict[str, int] = {}
-        self.ends: dict[str, list[tuple[int, str]]] = {}
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict alpha times the regression over the nearest jobs, at most the time limit."""
         query = self._standard(np.array(self._values(job)))
-        near, is_own = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
+        near, is_own = self._nearest(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
         if not len(near):
             return self.limits.forecast(job)
         basis = "of the cluster of its name" if is_own else "of all jobs"
@@ -272,12 +271,10 @@ class Su:
             self.names.setdefault(user, Counter())[text] += 1
             self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
         elif isinstance(event, End):
-            job, place, (user, text) = event.job, self.finished.length, user_and_text(event.job)
-            cluster = self._cluster(user, text)
+            job, place, names = event.job, self.finished.length, user_and_text(event.job)
             self.finished.append(self._values(job), event.run_time, job.req_time, self.open.pop(job.row, place))
-            self.ends.setdefault(user, []).append((place, text))
-            self.members.setdefault(cluster, []).append(place)
-            self.clusters_of_end.append(cluster)
+            self.names_of_end.append(names)
+            self.members.setdefault(self._cluster(*names), []).append(place)
         elif isinstance(event, Withdraw):
             self.open.pop(event.job.row, None)
 
@@ -290,7 +287,11 @@ class Su:
         grown = [user for user, texts in names if 2 * len(texts) >= 3 * self.clustered.get(user, 0)]
         for user in grown:
             self.clustered[user] = len(self.names[user])
-            self._recluster(user)
+            self.label[user] = cluster_texts(self.names[user], seed=self.seed, starts=self.starts).labels
+        if grown:
+            self.members = {}
+            for place, user_and_name in enumerate(self.names_of_end):
+                self.members.setdefault(self._cluster(*user_and_name), []).append(place)
         if not self.finished.length:
             return
         values = self.finished["values"][-20 * MEMORY :]
@@ -312,16 +313,6 @@ class Su:
             text = nearest_text(text, list(known))
         return user, known[text]
 
-    def _recluster(self, user: str) -> None:
-        """Cluster the user's names again, and assign the user's finished jobs to the new clusters."""
-        for label in set(self.label.get(user, {0: 0}).values()):
-            self.members.pop((user, label), None)
-        self.label[user] = cluster_texts(self.names[user], seed=self.seed, starts=self.starts).labels
-        for place, text in self.ends.get(user, ()):
-            cluster = self._cluster(user, text)
-            self.members.setdefault(cluster, []).append(place)
-            self.clusters_of_end[place] = cluster
-
     def _standard(self, values: np.ndarray) -> np.ndarray:
         """Return standardised values, in standard deviations from the mean."""
         return np.asarray((values - self.centre) / self.spread)
@@ -331,12 +322,12 @@ class Su:
         further = (field_value(job, name) for name in self.also)
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 
-    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> tuple[np.ndarray, bool]:
-        """Return the k nearest members of a cluster among the first `done` finished jobs, nearest first and, at equal
-        distance, newest first. If there is no member, return the k nearest of all jobs, and False."""
+    def _nearest(self, cluster: Cluster, query: np.ndarray, k: int, finished_before: int) -> tuple[np.ndarray, bool]:
+        """Return the k nearest members of a cluster among the first `finished_before` finished jobs, nearest first
+        and, at equal distance, newest first. If there is no member, return the k nearest of all jobs, and False."""
         members = np.array(self.members.get(cluster, [])[-2 * MEMORY :], dtype=np.int64)
-        own = members[members < done][-MEMORY:]
-        places = (own if len(own) else np.arange(max(done - MEMORY, 0), done))[::-1]
+        own = members[members < finished_before][-MEMORY:]
+        places = (own if len(own) else np.arange(max(finished_before - MEMORY, 0), finished_before))[::-1]
         gap = np.nan_to_num(self._standard(self.finished["values"][places]) - query, nan=1.0, posinf=1e150)
         order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
         return places[order[:k]], len(own) > 0
@@ -355,9 +346,9 @@ class Su:
         for k in KS:
             estimate = np.full(len(places), np.nan)
             for at, place in enumerate(places):
-                done = int(self.finished["done"][place])
+                finished_before = int(self.finished["finished_before"][place])
                 query = self._standard(self.finished["values"][place])
-                near, _ = self._near(self.clusters_of_end[place], query, k, done)
+                near, _ = self._nearest(self._cluster(*self.names_of_end[place]), query, k, finished_before)
                 if len(near):
                     estimate[at] = self._regress(near, query)
                     fits += 1
@@ -398,7 +389,7 @@ class PlainRegression:
     Raises
     ------
     ValueError
-        For an unknown model, or if a parameter is below 1.
+        If a parameter is below 1.
 
     Notes
     -----
@@ -428,8 +419,6 @@ class PlainRegression:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.model not in REGRESSIONS:
-            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
         if self.window < 1:
             raise ValueError("window is at least 1 job")
         self.pace = Warming(self.every)

@@ -19,7 +19,7 @@ from ...errors import NoAnswer, UsageError
 from ...evaluation.accuracy import figures, score
 from ...evaluation.differences import burst_groups
 from ...metrics.accuracy import accuracy, relative_accuracy
-from ...report.blocks import Figure, Table, columns_of
+from ...report.blocks import Figure, Table, TableRows, columns_of
 from ...report.figures import bars, lines
 from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
@@ -41,7 +41,7 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
             f"({1 - su / plain:+.0%}; printed +74%); smallest of the three: {best} (printed: SU svr)."
         )
         sentences += [
-            _beside(row, mine)
+            _comparison(row, mine)
             for row in rows["noise"]
             if (row["log"], row["jobs_of"], row["method"], row["measure"]) == (log, kept, "SU svr", "MAE")
             and row["against"] in ("recent_mean", "last_2")
@@ -50,7 +50,7 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
     return sentences
 
 
-def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
+def _comparison(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a sentence about a simple method with a smaller mean error than SU, and about whether the difference could
     be chance."""
     words = {
@@ -65,10 +65,7 @@ def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> st
     )
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
-def table_5(rows: Rows, every: int) -> Table:
+def table_5(rows: TableRows, every: int) -> Table:
     """Return the table of prediction errors, our errors beside the errors that the paper prints."""
     columns = columns_of(
         "log", "jobs_of|which jobs", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
@@ -80,7 +77,7 @@ def table_5(rows: Rows, every: int) -> Table:
     return Table("Table 5: errors, honest protocol", columns, rows, note)
 
 
-def table_6(rows: Rows) -> Table:
+def table_6(rows: TableRows) -> Table:
     """Return the table of mean waits, our waits beside the waits that the paper prints."""
     columns = columns_of(
         "log", "scheduler", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
@@ -95,7 +92,7 @@ def table_6(rows: Rows) -> Table:
     return Table("Table 6: mean waits by simulation", columns, rows, note)
 
 
-def class_table(rows: Rows) -> Table:
+def class_table(rows: TableRows) -> Table:
     """Return the table of accuracy measures by class of jobs."""
     columns = columns_of(
         "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
@@ -108,7 +105,9 @@ def class_table(rows: Rows) -> Table:
     return Table("Measures by class of jobs", columns, rows, note)
 
 
-def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
+def clustering_pictures(
+    log: str, user: str, tried: Sequence[int], sse: TableRows | Any, score: Any, k: int
+) -> list[Figure]:
     """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against the number k of clusters, for one user's job
     names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
@@ -131,7 +130,7 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
     return replace(figure, alt=f"Distribution of the signed error in hours. {words}.")
 
 
-def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
+def table_5_pictures(log: str, rows: TableRows) -> list[Figure]:
     """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, our values and the printed values."""
     names, drawn = [row["predictor"] for row in rows], []
     for number, key, printed in zip((6, 7, 8), MEASURES, PRINTED_KEYS):
@@ -140,7 +139,7 @@ def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
     return drawn
 
 
-def class_pictures(log: str, rows: Rows) -> list[Figure]:
+def class_pictures(log: str, rows: TableRows) -> list[Figure]:
     """Draw Figure 10: APA, UR and MAE by class of jobs."""
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
@@ -166,7 +165,7 @@ MODELS = ("linear", "forest", "svr")
 PAIRS = [(f"SU {model}", f"plain {model}") for model in MODELS]
 KINDS = {"su": "SU", "plain_regression": "plain"}
 PAPER = {f"{kind}:model={model}": f"{words} {model}" for kind, words in KINDS.items() for model in MODELS}
-BESIDE = ("requested", "last_2", "recent_mean", "trip")
+REFERENCE_METHODS = ("requested", "last_2", "recent_mean", "trip")
 SVR = ("SU svr", "plain svr")
 MEASURES = {"mae_s": "MAE", "apa": "APA", "underestimate_rate": "UR"}
 PRINTED_KEYS = ("printed_mae_s", "printed_apa", "printed_ur")
@@ -204,7 +203,7 @@ def scored_jobs(trace: Trace, every: int, label: str, more: str = "") -> dict[st
     result, `rows` are the rows of the scored jobs, and `points` are their predictions by each method of the paper.
     `more` are further settings of `su`.
     """
-    mask, names = np.arange(len(trace)) % every == 0, _names(more, (*PAPER, *BESIDE))
+    mask, names = np.arange(len(trace)) % every == 0, _names(more, (*PAPER, *REFERENCE_METHODS))
     with progress(label, len(trace)) as tick:
         scores = score(trace, list(names), mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
@@ -319,7 +318,7 @@ class Gathered(Gathering):
     schedule_first: int
 
     paper, title = "su", "Run times from clusters of job names (Wang et al. 2021)"
-    made = ("5", "6", "class", "noise")
+    table_names = ("5", "6", "class", "noise")
     reading = (
         "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
         "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' "
@@ -328,17 +327,17 @@ class Gathered(Gathering):
         "does not know which jobs will fail, so these results are optimistic.",
     )
 
-    def add(self, name: str, whole: Trace, more: str = "") -> None:
+    def add(self, name: str, whole_log: Trace, more: str = "") -> None:
         """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more` has further settings
         of `su`.
 
         If a log has no completed jobs, for example because it has no status, the tables have only results with all
         jobs.
         """
-        self.hashes[name] = whole.info.sha256
-        logs = {"all": whole}
+        self.hashes[name] = whole_log.info.sha256
+        logs = {"all": whole_log}
         with suppress(NoAnswer, UsageError):  # this error is raised if no job is selected
-            logs["completed"] = select(whole, Selection(status=("completed",)))
+            logs["completed"] = select(whole_log, Selection(status=("completed",)))
         for kept, log in logs.items():
             trace = log.take(np.arange(min(self.first or len(log), len(log))))
             compute = partial(scored_jobs, trace, self.every, f"{name}, {kept} jobs", more)

@@ -132,13 +132,10 @@ def estimate(
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
             near = nearest_runs(learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
-            answer: dict[str, Any] = {
-                "run_s": forecast.point,
-                "bound_s": bound,
-                "limit_s": limit,
-                "basis": said.basis[k],
-            }
-            estimates[directory] = replace(estimates[directory], **answer, is_fallback=is_fallback, nearest=near)
+            estimates[directory] = replace(
+                estimates[directory], run_s=forecast.point, bound_s=bound, limit_s=limit, basis=said.basis[k],
+                is_fallback=is_fallback, nearest=near,
+            )  # fmt: skip
     return [estimates[str(directory)] for directory in directories]
 
 

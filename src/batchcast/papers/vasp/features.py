@@ -95,7 +95,7 @@ def features(
     return Features(values, (*(("kpoints",) if kpoints is None else ()), *defaulted), incar.notes)
 
 
-def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
+def default_nbands(electrons: float, ions: int, tags: Mapping[str, Any] | None = None) -> int:
     """Return VASP's default of NBANDS if the tag is absent: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)),
     in whole numbers.
 
@@ -108,7 +108,7 @@ def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None 
     >>> default_nbands(8.0, 2), default_nbands(8.0, 2, {"ISPIN": 2}), default_nbands(100.0, 4)
     (8, 9, 60)
     """
-    tags = given or {}
+    tags = tags or {}
     # 0.6 has no exact binary form: with the tolerance, 3/5 of a multiple of 5 stays a whole number
     bands = max(math.floor(electrons + 2.5) // 2 + max(ions // 2, 3), math.floor(0.6 * electrons + 1e-9))
     moments = tags.get("MAGMOM", ())

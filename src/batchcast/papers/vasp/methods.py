@@ -582,37 +582,36 @@ class Parzen:
             raise ValueError("window is at least 1 job, or none")
         self.uses = self.keys
         self.limits = LargestLimit()
-        self.same: dict[tuple[Any, ...], deque[float]] = {}
-        self.users: dict[Any, deque[float]] = {}
-        self.everybody: deque[float] = deque(maxlen=self.window)
+        self.runs: dict[tuple[str, Any], deque[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict the mode or mean of the run times in the job's class, else of the user's jobs, else of all users'
         jobs."""
-        sources = (
-            (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys), Grounds.CLASS),
-            (self.users.get(job.user_id) if job.user_id is not None else None, "same user", Grounds.OWN_HISTORY),
-            (self.everybody, "all users", Grounds.EVERYONE),
-        )
-        for runs, words, grounds in sources:
-            if runs:
+        for group, grounds in self._groups(job):
+            if runs := self.runs.get(group):
                 logs = np.log10(np.maximum(runs, SHORTEST))
                 value = density_mode(logs) if self.statistic == "mode" else float(logs.mean())
                 point = at_least_a_second(10.0**value, job.req_time)
                 quantiles = sample_quantiles(runs, job.req_time)
-                basis = f"{self.statistic} of the density of {len(runs)}, {words}"
+                basis = f"{self.statistic} of the density of {len(runs)}, {group[0]}"
                 return Prediction(point, LEVELS, quantiles, basis, grounds)
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Store the last run times of each class, of each user and of all users."""
         if isinstance(event, End):
-            job, run = event.job, event.run_time
-            self.same.setdefault(class_key(job, self.keys), deque(maxlen=self.window)).append(run)
-            self.users.setdefault(job.user_id, deque(maxlen=self.window)).append(run)
-            self.everybody.append(run)
+            for group, _ in self._groups(event.job):
+                self.runs.setdefault(group, deque(maxlen=self.window)).append(event.run_time)
         elif isinstance(event, Submit):
             self.limits.note(event.job.req_time)
+
+    def _groups(self, job: JobRequest) -> list[tuple[tuple[str, Any], Grounds]]:
+        """Return the groups of finished jobs that can predict a job, best first: the job's class, the user's jobs, all
+        jobs."""
+        groups: list[tuple[tuple[str, Any], Grounds]]
+        groups = [((f"same {', '.join(self.keys)}", class_key(job, self.keys)), Grounds.CLASS)]
+        groups += [] if job.user_id is None else [(("same user", job.user_id), Grounds.OWN_HISTORY)]
+        return [*groups, (("all users", None), Grounds.EVERYONE)]
 
 
 def bandwidth(values: np.ndarray) -> float:
@@ -641,7 +640,7 @@ def density_mode(values: np.ndarray) -> float:
     return at
 
 
-KEPT = 50
+RUNS_KEPT = 50
 
 
 @dataclass(slots=True)
@@ -792,4 +791,4 @@ class UserClusters:
         for cluster in (self.cluster_of.get(key, key), None):
             before = self.smooth.get(cluster, run)
             self.smooth[cluster] = self.smoothing * run + (1.0 - self.smoothing) * before
-            self.recent.setdefault(cluster, deque(maxlen=KEPT)).append(run)
+            self.recent.setdefault(cluster, deque(maxlen=RUNS_KEPT)).append(run)

@@ -22,17 +22,17 @@ from ...errors import InputError, input_error
 Lattice = tuple[tuple[float, ...], ...]
 
 
-def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
-    """Return line `at` (from 0) without surrounding blanks; InputError if the line is missing or blank.
+def line_at(lines: Sequence[str], index: int, path: str, expected: str) -> str:
+    """Return line `index` (from 0) without surrounding blanks; InputError if the line is missing or blank.
 
     >>> line_at(["a comment", " 0 "], 1, "KPOINTS", "the number of k-points")
     '0'
     """
-    if at >= len(lines):
-        raise truncated(path, len(lines), f"before {what}")
-    text = lines[at].strip()
+    if index >= len(lines):
+        raise truncated(path, len(lines), f"before {expected}")
+    text = lines[index].strip()
     if not text:
-        raise input_error(path, f"blank line where {what} should be", line=at + 1)
+        raise input_error(path, f"blank line where {expected} should be", line=index + 1)
     return text
 
 
@@ -41,24 +41,24 @@ def truncated(path: str, line: int | None, where: str) -> InputError:
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
 
-def fortran(word: str) -> float:
+def fortran(text: str) -> float:
     """Return a number in Fortran's notation, such as 1.0D0."""
-    return float(word.lower().replace("d", "e"))
+    return float(text.lower().replace("d", "e"))
 
 
 def numbers_at(
-    lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Any] = fortran
+    lines: Sequence[str], index: int, path: str, expected: str, at_least: int, read: Callable[[str], Any] = fortran
 ) -> list[Any]:
-    """Return the numbers at the beginning of line `at` (from 0), converted by `read`; InputError if there are fewer
+    """Return the numbers at the beginning of line `index` (from 0), converted by `read`; InputError if there are fewer
     than `at_least`."""
     numbers = []
     with suppress(ValueError):  # the numbers end at the first other word
-        for word in line_at(lines, at, path, what).split():
+        for word in line_at(lines, index, path, expected).split():
             numbers.append(read(word))
     if len(numbers) < at_least:
         kind = "whole number" if read is int else "number"
         accepted = f"{at_least} {kind}{'s' if at_least > 1 else ''}"
-        raise input_error(path, f"{what} expected", line=at + 1, value=lines[at].strip(), accepted=accepted)
+        raise input_error(path, f"{expected} expected", line=index + 1, value=lines[index].strip(), accepted=accepted)
     return numbers
 
 
@@ -163,7 +163,7 @@ def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None
 
 
 BLOCK = 1 << 18
-NEAR = 4096
+FIRST_BLOCK = 4096
 REACH = 1024
 _END = b"End of Dataset"
 
@@ -221,24 +221,24 @@ class _Window:
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
         # position of the block in the file, its size, position of the search in the block
-        self.start = self.length = self.at = 0
-        self.next_read = NEAR
+        self.start = self.length = self.search_at = 0
+        self.next_read = FIRST_BLOCK
 
     def jump(self, position: int) -> None:
         """Continue the scan at `position`, near a header: in the present block of the file, or in a new small block."""
-        self.at = position - self.start
-        if self.at >= self.length:
-            self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
+        self.search_at = position - self.start
+        if self.search_at >= self.length:
+            self.start, self.length, self.search_at, self.next_read = position, 0, 0, FIRST_BLOCK
 
     def next_header(self) -> tuple[bytes, int, int] | None:
         """Return the bytes around the next ZVAL, its position in these bytes, and its position in the file."""
         while True:
-            at = self.buffer.find(b"Z", self.at, self.length)
+            at = self.buffer.find(b"Z", self.search_at, self.length)
             if at < 0:
                 if not self._read_on():
                     return None
                 continue
-            self.at = at + 1
+            self.search_at = at + 1
             if REACH <= at <= self.length - REACH:
                 if self.buffer.startswith(b"ZVAL", at):
                     return bytes(self.buffer[at - REACH : at + REACH]), REACH, self.start + at
@@ -252,7 +252,7 @@ class _Window:
         """Read the next block of the file; return its length, 0 at the end of the file."""
         self.start += self.length
         self.length = os.preadv(self.descriptor, [memoryview(self.buffer)[: self.next_read]], self.start)
-        self.at, self.next_read = 0, BLOCK
+        self.search_at, self.next_read = 0, BLOCK
         return self.length
 
 

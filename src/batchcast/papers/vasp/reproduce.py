@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...cli.grammar import option, page_option, verb
-from ...cli.output import console, document, emit, progress, say
+from ...cli.output import document, emit, progress, say, show_blocks
 from ...errors import NoAnswer
 from ...report.blocks import Section
 from ..shared import shared_folder, write_page
@@ -38,7 +38,6 @@ def command(
 
     from ...errors import UsageError
     from ...predict.registry import load, parse_spec, split_specs
-    from ...report.terminal import show
     from . import study
 
     if page is not None and not page.absolute().parent.is_dir():
@@ -71,7 +70,7 @@ def command(
         log["distribution"] = [{"table": "run_time_distribution", **row} for row in study.distribution(runs)]
         emit(document("reproduce-vasp", log | {"facts": known}, settings, limits, [*results, *drawn]))
         return
-    show(console(), [*study.summary_tables(results, resamples), *beside, *limits])
+    show_blocks(*study.summary_tables(results, resamples), *beside, *limits)
     say(f"seed {how['seed']}; -o FILE.html writes a page that also has figures")
 
 
@@ -79,7 +78,6 @@ def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool,
     """Print Tables 2 to 5 for a site's jobs with features; methods train on four fifths and predict the last fifth."""
     import numpy as np
 
-    from ...report.terminal import show
     from ...trace import read_trace
     from .estimate import jobs_with_features
     from .study import Runs, distribution, own_tables, study
@@ -106,7 +104,7 @@ def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool,
     if as_json:
         emit(document("reproduce-vasp", {"source": str(data), "jobs": len(log)}, settings, notes, results))
         return
-    show(console(), [*tables, *notes])
+    show_blocks(*tables, *notes)
 
 
 LEAST_OWN = 50

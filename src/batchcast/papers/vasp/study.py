@@ -28,7 +28,7 @@ from ...metrics.accuracy import APA, MAE, accuracy, best_relative_error, precisi
 from ...metrics.paired import DECIDES, LEAST_GROUPS, Difference
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
-from ...report.blocks import Block, Callout, Figure, Section, Table, columns_of
+from ...report.blocks import Block, Callout, Figure, Section, Table, TableRows, columns_of
 from ...report.difference import difference_words
 from ...report.figures import bars
 from ...table import LogInfo, Nominal, Trace
@@ -138,7 +138,6 @@ def _formula(titel: str, counts: str) -> str:
     return "".join(f"{element}{number}" for element, number in sorted(atoms.items()))
 
 
-Rows = Sequence[Mapping[str, Any]]
 BASELINES = ("parzen:keys=ispin+isym+lreal+prec,window=500", "user_clusters", "boosted")
 ENSEMBLES = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=300")
 METHODS = ("forest", "svr", "bayesian_ridge", *ENSEMBLES, *BASELINES)
@@ -373,7 +372,7 @@ NOTE = (
 )
 
 
-def range_tables(rows: Rows, words: str) -> list[Table]:
+def range_tables(rows: TableRows, words: str) -> list[Table]:
     """Return Tables 3 and 4; the paper's values are in a row below each method that the paper has."""
     tables = []
     for title, measure in zip(TITLES, ("acc", "rec")):
@@ -389,7 +388,7 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
     return tables
 
 
-def shares_table(shares: Rows) -> Table:
+def shares_table(shares: TableRows) -> Table:
     """Return Table 2 of the synthetic sets of jobs; for the second set the paper prints only two sums."""
     rows = []
     for jobs, column, minutes, first, end, printed, note in TABLE_2:
@@ -448,7 +447,7 @@ def can(facts: Mapping[str, Any]) -> str:
 
 
 def vasp_sections(
-    results: Rows, runs: Runs, facts: Mapping[str, Any], resamples: int, synthetic: Sequence[Block] = ()
+    results: TableRows, runs: Runs, facts: Mapping[str, Any], resamples: int, synthetic: Sequence[Block] = ()
 ) -> list[Section]:
     """Return the page's sections from the results of `papers.vasp.study`."""
     limits = [Callout(cannot(facts), "warning"), Callout(can(facts))]
@@ -463,15 +462,15 @@ def vasp_sections(
     ]
 
 
-def summary_tables(results: Rows, resamples: int) -> list[Block]:
+def summary_tables(results: TableRows, resamples: int) -> list[Block]:
     """Return the tables for the terminal: for each split the overview and tables 3 to 5."""
     return [block for split in SPLIT_WORDS for block in _split_blocks(split, results, resamples)]
 
 
-def differences_tables(rows: Rows, words: str) -> list[Table]:
+def differences_tables(rows: TableRows, words: str) -> list[Table]:
     """Compare each method with the paper's random forest, with 90 % intervals; empty if there are no results of the
     forest."""
-    rows = _named(row for row in rows if "against" in row)
+    rows = _with_names(row for row in rows if "against" in row)
     if not rows:
         return []
     against, of_groups = shown_name(rows[0]["against"]), rows[0]["groups_of"]
@@ -503,7 +502,7 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
     return [Table(f"Differences between methods · {words}", columns, shown, note)]
 
 
-def _best(results: Rows) -> list[str]:
+def _best(results: TableRows) -> list[str]:
     """Return a sentence for each split about the methods with the largest and the smallest accuracy."""
     sentences = []
     for split, words in SPLIT_WORDS.items():
@@ -540,11 +539,11 @@ def _run_blocks(runs: Runs) -> list[Block]:
     ]
 
 
-def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = False) -> list[Block]:
+def _split_blocks(split: str, results: TableRows, resamples: int, *, on_page: bool = False) -> list[Block]:
     """Return the tables of one split of the runs: the overview, the differences and tables 3 to 5; on the page also
     figures."""
     rows, words = [row for row in results if row["split"] == split], SPLIT_WORDS[split]
-    scored = _named(row for row in rows if "apa" in row)
+    scored = _with_names(row for row in rows if "apa" in row)
     absent = {row["predictor"]: row["note"] for row in rows if "note" in row}
     blocks: list[Block] = [_overview(scored, absent, split, resamples), *differences_tables(scored, words)]
     if on_page:
@@ -557,7 +556,7 @@ def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = 
     return [*blocks, *range_tables(scored, words), Table(title, columns, errors)]
 
 
-def _overview(rows: Rows, absent: Mapping[str, str], split: str, resamples: int) -> Table:
+def _overview(rows: TableRows, absent: Mapping[str, str], split: str, resamples: int) -> Table:
     """Return the table of accuracy measures of all methods on one split; `absent` has remarks on other methods."""
     columns = columns_of(
         "name|predictor", "apa|apa|ratio|mean of min(predicted, actual) / max(predicted, actual); 1 is perfect",
@@ -576,17 +575,17 @@ def _overview(rows: Rows, absent: Mapping[str, str], split: str, resamples: int)
     return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, rows, note)
 
 
-def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
+def cut_figure(scored: TableRows, cut: int, subject: str, caption: str) -> Figure:
     """Draw the accuracy ACC and recall REC of each method for jobs that are predicted to run shorter than `cut`
     minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     shares = {"ACC (precision)": f"acc_under_{cut}_min", "REC (recall)": f"rec_under_{cut}_min"}
     series = {title: [row[key] for row in scored] for title, key in shares.items()}
-    title, value = f"Recognition of runs under {cut // 60} h ({what})", f"ACC and REC of the cut at {cut // 60} h"
+    title, value = f"Recognition of runs under {cut // 60} h ({subject})", f"ACC and REC of the cut at {cut // 60} h"
     return bars(title, names, series, value=value, kind="share", caption=caption)
 
 
-def _named(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _with_names(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return copies of the rows with each method's name as the page shows it."""
     return [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows]
 
@@ -609,21 +608,21 @@ def shown_name(spec: str) -> str:
     return f"{shown} ({short})" if short else shown
 
 
-def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
+def synthetic_tables(results: TableRows, shares: TableRows) -> list[Table]:
     """Return the tables of the synthetic sets: the data of figures 6 to 9, and tables 2 to 5."""
     tables = []
     note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
     for data, figures, printed in (("first", "Figures 6 and 7, table 5", PAPER_MRE), ("second", "Figures 8 and 9", {})):
-        named = _named(row for row in results if row["data"] == data)
+        named = _with_names(row for row in results if row["data"] == data)
         rows = [row | {"paper": printed.get(str(row["predictor"]))} for row in named]
         tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
         tables += range_tables(rows, "synthetic first set") if printed else []
     return [*tables, shares_table(shares)]
 
 
-def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
+def own_tables(results: TableRows, shares: TableRows, source: str) -> list[Table]:
     """Return Tables 2 to 5 of a site's own jobs, split in time."""
-    rows = _named(results)
+    rows = _with_names(results)
     parts = ("share_all|all jobs|share", "share_train|training|share", "share_test|predicted|share")
     of_run_times = Table(f"Table 2: run times of {source}", columns_of("range_min|minutes", *parts), shares)
     return [*_set_tables(rows, "Table 5", source, ""), *range_tables(rows, source), of_run_times]
@@ -645,7 +644,7 @@ def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str)
     return [Table(f"{figures}: {named}, split in time", columns, rows, note), *differences_tables(rows, named)]
 
 
-def synthetic_figures(results: Rows) -> list[Block]:
+def synthetic_figures(results: TableRows) -> list[Block]:
     """Draw figures 6 and 7 from the first synthetic set, 8 and 9 from the second: results for cuts at one and two
     hours."""
     figures: list[Block] = []

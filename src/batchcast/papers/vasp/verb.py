@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...cli.grammar import JSON, Verbs, option, output_option
-from ...cli.output import console, document, echo, emit, plain, progress, say
+from ...cli.output import document, echo, emit, note, plain, progress, say, show_blocks
 from ...units import counted, format_duration, span
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     from .features import DEFAULTS_FROM, MEANINGS
 
     read = read_features(directory, look_for_wavecar=wavecar)
-    for note in read.notes:
-        say(f"note: {note}")
+    note(*read.notes)
     if as_json:
         settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(read.defaulted)}
         emit(document("vasp-features", {"directory": str(directory)}, settings, read.notes, [dict(read.values)]))
@@ -98,15 +97,14 @@ def estimate(
     if len(problems) == len(found):
         hint = f"none of the {len(found)} directories can be read; this is the first"
         raise InputError(problems[0], hint=hint if len(found) > 1 else f"batchcast vasp features {found[0].directory}")
-    notes = [note for one in found for note in one.notes]
+    notes = [remark for one in found for remark in one.notes]
     if as_json:
         settings = {"history": history, **{name: how[name] for name in ("procs", "nodes", "predictor")}}
         settings |= {"level": BOUND, **columns}
         warnings = [*past.info.notes, *problems, *notes]
         emit(document("vasp-estimate", describe_log(past), settings, warnings, [_as_row(one) for one in found]))
         return
-    for note in [*past.info.notes, *notes]:
-        say(f"note: {note}")
+    note(*past.info.notes, *notes)
     _show_one(found[0]) if len(found) == 1 else _show_several(found)
 
 
@@ -164,9 +162,8 @@ def _show_one(one: Estimate) -> None:
 def _show(title: str, columns: Sequence[str], rows: list[dict[str, Any]]) -> None:
     """Print rows as a table; `columns` are texts for `columns_of`."""
     from ...report.blocks import Table, columns_of
-    from ...report.terminal import show
 
-    show(console(), [Table(title, columns_of(*columns), rows)])
+    show_blocks(Table(title, columns_of(*columns), rows))
 
 
 def _differences(differs: Mapping[str, tuple[Any, Any]]) -> str:
@@ -236,8 +233,8 @@ def collect(
     write_parquet(done.trace, output)
     journal.unlink(missing_ok=True)
     notes = [*done.trace.info.notes, *["continued an earlier run that was cut short"] * resumed, *done.notes]
-    for line in [*(f"note: {note}" for note in notes), *(f"unreadable: {problem}" for problem in done.problems[:10])]:
-        say(line)
+    note(*notes)
+    say(*(f"unreadable: {problem}" for problem in done.problems[:10]))
     if len(done.problems) > 10:
         say(f"and {len(done.problems) - 10} more unreadable directories")
     rows = [

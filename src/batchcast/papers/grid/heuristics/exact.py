@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import UsageError
-from ..assignment import Assignment, Problem, Trail, chained
-from ..balance import PAIRS_A_CHECK, settle
+from ..assignment import PAIRS_A_CHECK, Assignment, Problem, Trail, chained, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
 
@@ -143,7 +142,7 @@ LARGEST = 60_000
 SEARCHED = 0.15  # share of the time for the search for an incumbent
 SOLVED = 0.5  # share of the remaining time for the solver of the whole program
 PROVED = 0.45  # share of the time left after the whole program for raising the bound
-BESIDE = 0.85  # PROVED if a thread raises the bound, because the solver rarely checks its clock
+PROVED_IN_THREAD = 0.85  # PROVED if a thread raises the bound, because the solver rarely checks its clock
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # accepted relative loss of a kick
@@ -183,11 +182,11 @@ class Exact:
     reported instead; with more than 1,000 jobs, the whole program is not solved in this case. To raise the bound, the
     solver then tries caps on the makespan between B and U one after the other; the program of each cap has all columns
     whose reduced costs the cap allows, and each infeasible cap is a new bound. The remaining time is used for kicks and
-    descents by chains of moves (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and
-    returns a function that waits for it, lets the kicks and the solver run at the same time. The result is never worse
-    than the first plan, which comes from `search`. A batch may have at most 60,000 columns after the reduction (4096
-    jobs x 128 resources have 32,768). Without deadlines. The result is deterministic except for the instant at which
-    the time limit stops the search.
+    descents by chains of moves (`grid.assignment.chained`); `start_task`, a function that may start a task in a thread
+    and returns a function that waits for it, lets the kicks and the solver run at the same time. The result is never
+    worse than the first plan, which comes from `search`. A batch may have at most 60,000 columns after the reduction
+    (4096 jobs x 128 resources have 32,768). Without deadlines. The result is deterministic except for the instant at
+    which the time limit stops the search.
 
     Examples
     --------
@@ -208,7 +207,7 @@ class Exact:
         self.seconds, self.seed, self.columns = seconds, seed, columns
         self.kicks, self.search_kicks = kicks, search_kicks
         self.left: Callable[[], float] = lambda: self.seconds
-        self.beside: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
+        self.start_task: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
@@ -240,10 +239,11 @@ class Exact:
         low, top = max(relaxed, proved), problem.makespan(where)
 
         def raise_bound() -> None:
-            for step in raised(problem, low, top, self._share(PROVED if self.beside is at_once else BESIDE)):
+            share = PROVED if self.start_task is at_once else PROVED_IN_THREAD
+            for step in raised(problem, low, top, self._share(share)):
                 proofs.append(step)  # stored at once, because the time may end before the last step
 
-        ended = self.beside(raise_bound)
+        ended = self.start_task(raise_bound)
         found = self._chained(problem, where, max(bound, whole_up(problem.times, batch.free, proved)))
         ended(max(self.left(), 0.0))
         proved, met = proofs[-1] if proofs else (bound, where[:0])

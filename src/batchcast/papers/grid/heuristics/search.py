@@ -12,8 +12,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from ..assignment import Assignment, Problem
-from ..balance import kicked, priced, settle
+from ..assignment import Assignment, Problem, kicked, priced, settle
 from ..model import Batch, Heuristic, Plan, makespan
 from .deadlines import EminMin
 
@@ -94,7 +93,7 @@ class Search:
         A starting mapping is omitted if its makespan is 1.5 times that of the other, because small steps would not make
         up the difference.
         """
-        starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
+        starts = [Assignment.of(problem, where) for where in (problem.candidates[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
         starts = [start for start in starts if start.load.max() <= 1.5 * least]
         values = []
