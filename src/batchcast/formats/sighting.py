@@ -55,10 +55,10 @@ class Sighting(NamedTuple):
         These texts are as the batch system prints them.
     nodes_asked
         Host list of the nodes that the request names.
-    asked, held
+    requested, allocated
         Values of requested resources (`columns.ASKED`) and of allocated resources (`columns.HELD`), by column name. For
-        a job that has ended, `held` also has the columns of `columns.MEASURED` if they were measured. Limits are in
-        seconds, infinity means unlimited.
+        a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured. Limits are
+        in seconds, infinity means unlimited.
     unmeasured
         The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or
         empty.
@@ -80,8 +80,8 @@ class Sighting(NamedTuple):
     reservation: str = ""
     licenses: str = ""
     nodes_asked: str = ""
-    asked: Mapping[str, Field] = NOTHING
-    held: Mapping[str, Field] = NOTHING
+    requested: Mapping[str, Field] = NOTHING
+    allocated: Mapping[str, Field] = NOTHING
     unmeasured: str = ""
 
     @property

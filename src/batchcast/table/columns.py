@@ -223,9 +223,9 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT = 2.0**53
 
 
-def did_you_mean(word: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
-    """Return a hint with the most similar known words; empty if none is similar."""
-    near = get_close_matches(word, list(known), most, cutoff)
+def did_you_mean(name: str, accepted: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
+    """Return a hint with the most similar accepted names; empty if none is similar."""
+    near = get_close_matches(name, list(accepted), most, cutoff)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 

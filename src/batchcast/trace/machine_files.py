@@ -138,11 +138,11 @@ def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> di
     if name not in texts:
         raise InputError(f"{where}/{name}: not text (accepted: slurm.conf(5), in UTF-8)")
 
-    def load(wanted: str) -> str | None:
-        if (text := texts.get(Path(wanted).name)) is not None:
+    def load(included: str) -> str | None:
+        if (text := texts.get(Path(included).name)) is not None:
             return text
         try:
-            return small_text(Path(where) / wanted)
+            return small_text(Path(where) / included)
         except (OSError, ValueError, InputError):  # small_text also refuses pipes and devices, which may never end
             return None
 

@@ -157,7 +157,7 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
         from .parquet import open_folder
 
         folder = open_folder(path)
-        for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
+        for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.to_trace()]):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
             yield piece.with_info(_with_zone(info, how.timezone))
         return

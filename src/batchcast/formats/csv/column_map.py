@@ -154,7 +154,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     )
 
 
-def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
+def find_columns(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     """Find the mapped columns in the header of a file.
 
     Parameters
@@ -201,14 +201,14 @@ def sacct_line(header: Sequence[str]) -> str:
     return COMMAND if words & {"jobid", "jobidraw"} and words & own else ""
 
 
-def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
+def unrecognised_header(source: str, header: Sequence[str], map_names: Sequence[str], example: str) -> InputError:
     """Build the error for a CSV file that no map fits.
 
     Parameters
     ----------
     source, header
         Name of the file and its first line.
-    ready
+    map_names
         Names of the available column maps.
     example
         Path of an example of a column map.
@@ -219,7 +219,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
     """
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     what = "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know"
-    accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map"
+    accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(map_names)}, or --map"
     hint = sacct_line(header) or f"write a map of the columns for --map FILE.toml; {example} is an example"
     return input_error(source, what, line=1, value=",".join(header), accepted=accepted, hint=hint)
 

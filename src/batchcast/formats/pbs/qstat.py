@@ -164,15 +164,17 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         reason=_REASONS.get(letter, "Priority" if pending else ""),
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
-        asked=read_fields(ASKED, a, "pbs", own),
-        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
+        requested=read_fields(ASKED, a, "pbs", own),
+        allocated={}
+        if pending or withdrawn
+        else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
     )
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
     """Returns the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
     project."""
-    procs = asked(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
+    procs = requested(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
         "req_procs": number(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
         "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
@@ -219,7 +221,7 @@ def size_kib(text: str) -> float:
     return float(match[1]) * KIB_OF[match[2].upper()] * (8 if match[3].lower() == "w" else 1)
 
 
-def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
+def requested(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     """Return the processors and GPUs that a job requested.
 
     Parameters
@@ -240,7 +242,7 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
 
     Examples
     --------
-    >>> asked("", "2:ncpus=4:ngpus=1+ncpus=8", ""), asked("1", "", "2:ppn=8+n7#shared"), asked("6", "", "")
+    >>> requested("", "2:ncpus=4:ngpus=1+ncpus=8", ""), requested("1", "", "2:ppn=8+n7#shared"), requested("6", "", "")
     ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
     """
     total = number(ncpus)

@@ -50,7 +50,7 @@ NEVER = frozenset(
         "PartitionConfig",
     }
 )
-HELD = frozenset({"JobHeldUser"})
+HELD_BY_OWNER = frozenset({"JobHeldUser"})
 _ADMIN = frozenset(
     {
         "JobHeldAdmin", "NodeDown", "PartitionDown", "PartitionInactive", "JobLaunchFailure", "FrontEndDown",
@@ -94,14 +94,14 @@ def rule(reason: str) -> Rule:
     >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
     ('administrator', 'limit', 'machine')
     """
-    name = word(reason)
+    name = reason_name(reason)
     if name == "ReqNodeNotAvail":
         return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
     if name in NEVER or "PerJob" in name:
         return Rule.NEVER
     if name in _ADMIN or ("Minutes" in name and "RunMinutes" not in name):
         return Rule.ADMIN
-    if name in HELD | {"Dependency", "BeginTime"}:
+    if name in HELD_BY_OWNER | {"Dependency", "BeginTime"}:
         return Rule.ELIGIBLE
     if name in ("Reservation", "Reserved_for_maintenance"):
         return Rule.RESERVATION
@@ -110,12 +110,12 @@ def rule(reason: str) -> Rule:
     return Rule.MACHINE
 
 
-def word(reason: str) -> str:
+def reason_name(reason: str) -> str:
     """Return the name of a Slurm reason, without the details that Slurm appends.
 
     Examples
     --------
-    >>> word("(ReqNodeNotAvail, UnavailableNodes:n2)"), word("None")
+    >>> reason_name("(ReqNodeNotAvail, UnavailableNodes:n2)"), reason_name("None")
     ('ReqNodeNotAvail', '')
     """
     name = reason.strip("()").split(",")[0].split(":")[0].strip()
@@ -152,7 +152,7 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
     'ReqNodeNotAvail, May be reserved for other job'
     """
-    may_be_down = word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
+    may_be_down = reason_name(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
     away = [node for node in expand(nodes_asked) if node in down] if may_be_down else []
     return f"ReqNodeNotAvail, UnavailableNodes:{fold(away)}" if away else reason
 
@@ -184,12 +184,12 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     """
     named = expand(_unavailable(reason))
     back = named and down is not None and down.isdisjoint(named)
-    return bool(back) or (word(reason) == "JobArrayTaskLimit" and not tasks_run)
+    return bool(back) or (reason_name(reason) == "JobArrayTaskLimit" and not tasks_run)
 
 
 def about_nodes(reason: str) -> bool:
     """Whether the meaning of a Slurm reason for waiting depends on which nodes are down."""
-    return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
+    return reason_name(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 
 
 def limit_of(name: str) -> str:
@@ -235,7 +235,7 @@ def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
     >>> reason_parts("QOSMaxCpuPerUserLimit")[1]
     {'whose': 'the QOS', 'what': 'processors', 'per': ' per user'}
     """
-    name = word(reason)
+    name = reason_name(reason)
     if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
         return NODES_DOWN, {"nodes": _unavailable(reason)}
     whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")
@@ -254,7 +254,7 @@ def plain_reason(reason: str) -> str:
     >>> plain_reason("Priority"), plain_reason("QOSMaxCpuPerUserLimit")
     ('jobs with higher priority are ahead in the queue', 'a limit of the QOS on processors per user is reached')
     """
-    name = word(reason)
+    name = reason_name(reason)
     if not name:
         return "the scheduler has not considered it yet"
     if parts := reason_parts(reason):

@@ -99,7 +99,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
     Examples
     --------
-    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).asked["req_time"]
+    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).requested["req_time"]
     600.0
     """
     clean = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}
@@ -130,8 +130,8 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         reservation=get("Reservation", ""),
         licenses=get("Licenses", ""),
         nodes_asked=get("ReqNodes", ""),
-        asked=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
-        held={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
+        requested=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
+        allocated={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
     )
 
 
@@ -256,8 +256,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
             never_ran=withdrawn,
             eligible_time=epoch(record["Eligible"]),
             priority=number(record["Priority"]),
-            asked=asked,
-            held=held,
+            requested=asked,
+            allocated=held,
             unmeasured="" if is_measured or not steps else "bad" if memory_peak.bad else "zero",
         )
 

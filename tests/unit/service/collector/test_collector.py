@@ -415,7 +415,7 @@ def test_a_requeued_run_asks_for_what_was_asked_for_at_first(settings: Settings)
     seen = Script._seen
     with pytest.MonkeyPatch.context() as patch:
         changed = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 9999.0}
-        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(asked=changed))
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(requested=changed))
         script.jobs = [Job("1", 1101, 1230, 1300)]
         step(script, collector, 1130, 1160)
     assert stored(settings, "submit_time, req_time, limit_now") == [(1005, 600.0, 600.0), (1101, 600.0, 9999.0)]
