@@ -39,24 +39,6 @@ WORDS: dict[str, str] = {
     "SchedDefer": "the scheduler is configured to defer it",
     "WaitingForScheduling": "the scheduler has not considered it yet",
 }
-NEVER = frozenset(
-    {
-        "DependencyNeverSatisfied",
-        "PartitionNodeLimit",
-        "PartitionTimeLimit",
-        "BadConstraints",
-        "InvalidAccount",
-        "InvalidQOS",
-        "PartitionConfig",
-    }
-)
-HELD_BY_OWNER = frozenset({"JobHeldUser"})
-_ADMIN = frozenset(
-    {
-        "JobHeldAdmin", "NodeDown", "PartitionDown", "PartitionInactive", "JobLaunchFailure", "FrontEndDown",
-        "ReservationDeleted", "AccountNotAllowed", "QOSNotAllowed", "SystemFailure",
-    }
-)  # fmt: skip
 
 
 class Rule(StrEnum):
@@ -75,6 +57,18 @@ class Rule(StrEnum):
     """The beginning of the job's reservation, or the end of a reservation that blocks the job's nodes."""
     LIMIT = "limit"
     """The end of other jobs that count against the same limit as the job."""
+
+
+_REASONS = {
+    Rule.NEVER: "DependencyNeverSatisfied PartitionNodeLimit PartitionTimeLimit BadConstraints InvalidAccount "
+    "InvalidQOS PartitionConfig",
+    Rule.ADMIN: "JobHeldAdmin NodeDown PartitionDown PartitionInactive JobLaunchFailure FrontEndDown "
+    "ReservationDeleted AccountNotAllowed QOSNotAllowed SystemFailure",
+    Rule.ELIGIBLE: "JobHeldUser Dependency BeginTime",
+    Rule.RESERVATION: "Reservation Reserved_for_maintenance",
+    Rule.LIMIT: "JobArrayTaskLimit Licenses",
+}
+_RULES = {name: kind for kind, names in _REASONS.items() for name in names.split()}
 
 
 def rule(reason: str) -> Rule:
@@ -97,17 +91,13 @@ def rule(reason: str) -> Rule:
     name = reason_name(reason)
     if name == "ReqNodeNotAvail":
         return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
-    if name in NEVER or "PerJob" in name:
+    if name in _RULES:
+        return _RULES[name]
+    if "PerJob" in name:
         return Rule.NEVER
-    if name in _ADMIN or ("Minutes" in name and "RunMinutes" not in name):
+    if "Minutes" in name and "RunMinutes" not in name:
         return Rule.ADMIN
-    if name in HELD_BY_OWNER | {"Dependency", "BeginTime"}:
-        return Rule.ELIGIBLE
-    if name in ("Reservation", "Reserved_for_maintenance"):
-        return Rule.RESERVATION
-    if name in ("JobArrayTaskLimit", "Licenses") or limit_of(name):
-        return Rule.LIMIT
-    return Rule.MACHINE
+    return Rule.LIMIT if limit_of(name) else Rule.MACHINE
 
 
 def reason_name(reason: str) -> str:
