@@ -299,8 +299,8 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
-    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, names of
-    kept columns.
+    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, unit of
+    memory, names of kept columns.
     """
     return LogInfo(
         source="(anonymized)",
@@ -312,4 +312,5 @@ def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
         max_procs_source=info.max_procs_source if info.max_procs_source in ("header", "peak") else "the log",
         max_nodes=info.max_nodes,
         names={column: names for column, names in info.names.items() if column in keep},
+        memory_per=info.memory_per,
     )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from batchcast.columns import COLUMNS
 from batchcast.errors import UsageError
+from batchcast.formats.swf import read_swf, write_chunks
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.trace import read_trace
 from batchcast.trace.anonymize import TOKENS, WEEK, anonymize, shift_of, token
@@ -70,6 +71,14 @@ def test_no_name_is_left_anywhere(tmp_path_factory, data, rows, ending) -> None:
         original, now = names[name], made.nominal(name).decode() if name in made.names else []
         assert [v is None for v in original] == [v is None for v in now]
         assert len({*zip(original, now)}) == len({*original}) == len({*now})
+
+
+def test_memory_per_processor_stays_per_processor() -> None:
+    line = b"1 10 5 60 4 -1 500 4 120 1000 1 7 2 -1 1 -1 -1 -1"
+    made, _ = anonymize(read_swf([line]), KEY, numeric=True)
+    assert made.info.memory_per == "processor"
+    fields = list(write_chunks(made))[-1].split()
+    assert (fields[6], fields[9]) == ("500", "1000")
 
 
 def test_one_name_is_one_token_in_every_log_and_another_key_gives_others() -> None:
