@@ -357,6 +357,3 @@ def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
     months = days.astype("datetime64[M]")
     for month in np.unique(months):
         yield str(month), np.flatnonzero(months == month)
-
-
-__all__ = ["JOBS_IN_MEMORY", "LogFolder", "Part", "is_folder", "open_folder", "summed_notes", "write_folder"]
