@@ -108,7 +108,7 @@ class Script:
 
     def _seen(self, j: Job) -> Sighting:
         asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
-        common: dict[str, Any] = {"asked": asked, "held": {"alloc_procs": 1.0}}
+        common: dict[str, Any] = {"requested": asked, "allocated": {"alloc_procs": 1.0}}
         if self.time < j.start:
             return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)
         if self.time < j.end:
@@ -334,7 +334,7 @@ def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Set
     script = Script(jobs)
     collector = collect(script, settings)
     step(script, collector, 1000, 1030)
-    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0, never_ran=True),)
+    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0),)
     del jobs[0]
     cycle = step(script, collector, 1060, 1090)
     assert stored(settings, "job_id, status, end_time")[0] == ("1", "cancelled", 1045.0)
