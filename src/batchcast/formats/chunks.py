@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -130,8 +131,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = iter(blocks)
     first = next(rest, b"").removeprefix(BOM)
     ends_in_cr = b"\n" not in first and b"\r" in first.rstrip(b"\r")
-    yield first.replace(b"\r", b"\n") if ends_in_cr else first
-    for block in rest:
+    for block in chain([first], rest):
         yield block.replace(b"\r", b"\n") if ends_in_cr else block
 
 

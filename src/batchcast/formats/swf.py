@@ -430,20 +430,18 @@ ROWS = 65_536
 _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "MaxRecords", "Version", "columns")
 
 
-def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
+def write_chunks(trace: Trace) -> Iterator[str]:
     """Write a trace as SWF.
 
     Parameters
     ----------
     trace
         The log.
-    rows
-        Number of lines in each piece of text. Memory does not grow with the log.
 
     Yields
     ------
     str
-        The header, and then the lines in pieces.
+        The header, and then the lines in pieces of `ROWS`, so that memory does not grow with the log.
 
     Notes
     -----
@@ -461,8 +459,8 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     """
     start = trace.info.unix_start or (math.floor(trace.submit_time[0]) if len(trace) else 0.0)
     yield "".join(f"{line}\n" for line in _header(trace, start))
-    for first in range(0, len(trace), rows):
-        part = slice(first, min(first + rows, len(trace)))
+    for first in range(0, len(trace), ROWS):
+        part = slice(first, min(first + ROWS, len(trace)))
         columns = [_field(trace, name, start - trace.info.unix_start, part) for name in SWF_FIELDS]
         yield "".join(f"{' '.join(row)}\n" for row in zip(*columns))
 
@@ -504,7 +502,7 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
     amounts = trace.number(name)[part]
     if name == "submit_time":
         amounts = amounts - shift
-    if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
+    if COLUMNS[name].unit == "KiB":
         amounts = share_of(trace, name, "processor")[part]
     if (np.floor(amounts) == amounts).all() and (np.abs(amounts) < 2**53).all():
         return list(map(str, amounts.astype(np.int64).tolist()))

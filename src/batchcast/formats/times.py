@@ -173,6 +173,7 @@ UNFINISHED = (
 WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 Stamps = tuple[np.ndarray, np.ndarray]
 """Epoch seconds, and the seconds between the first and the second pass of a repeated hour (see `LocalClock`)."""
+AnyStamps = Stamps | None
 
 
 NO_TIME = 4294967294.0
@@ -236,8 +237,8 @@ def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
 
 def run_and_wait(
     submit: np.ndarray,
-    start: Stamps | None,
-    end: Stamps | None,
+    start: AnyStamps,
+    end: AnyStamps,
     elapsed: np.ndarray,
     status: Nominal,
     had_resources: np.ndarray,

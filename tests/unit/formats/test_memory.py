@@ -62,7 +62,7 @@ def test_the_peak_is_the_largest_over_steps_whatever_their_order() -> None:
         {"JobID": "7.1", "MaxRSS": "9000P", "NTasks": "1"},
         {"JobID": "7.2", "MaxRSS": "-1K"},
     ]
-    assert peak(steps) == peak(steps[::-1]) == (3 * GIB, 5, 1, 2)
+    assert peak(steps) == peak(steps[::-1]) == (3 * GIB, 1, 2)
     assert math.isnan(peak([{"MaxRSS": ""}]).node_kib)
 
 

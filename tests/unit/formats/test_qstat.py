@@ -96,7 +96,8 @@ def test_deleted_before_it_ran() -> None:
     attributes = {"job_state": "F", "server": "x", "ctime": "100", "etime": "100", "mtime": "160", "Exit_status": "271"}
     job = sighting("7.x", attributes)
     assert job is not None
-    assert (job.never_ran, job.state, job.end_time) == (True, "CANCELLED", 160.0)
+    assert (job.state, job.end_time) == ("CANCELLED", 160.0)
+    assert math.isnan(job.start_time)
 
 
 SLURMS_WRAPPER = """Job Id:\t1

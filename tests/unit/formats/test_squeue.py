@@ -61,7 +61,6 @@ def test_a_running_jobs_planned_end_is_no_end() -> None:
 def test_cancelled_while_waiting_never_ran_though_slurm_gives_it_a_start() -> None:
     gone = {**PENDING, "State": "CANCELLED", "StartTime": "1795229628", "EndTime": "1795229628"}
     job = squeue.sighting(gone)
-    assert job.never_ran
     assert math.isnan(job.start_time)
     assert job.end_time == 1795229628
 
@@ -126,7 +125,7 @@ def test_a_requeued_run_is_a_job_of_its_own() -> None:
 def test_array_tasks_withdrawn_together_are_told_one_by_one() -> None:
     jobs = list(squeue.ended({**ENDED, "JobID": "4_[1-3,9%2]", "State": "CANCELLED by 0", "AllocNodes": "0"}))
     assert [job.job_id for job in jobs] == ["4_1", "4_2", "4_3", "4_9"]
-    assert all(job.never_ran for job in jobs)
+    assert all(math.isnan(job.start_time) for job in jobs)
 
 
 def test_the_users_own_limit_is_read_where_a_plugin_noted_it() -> None:

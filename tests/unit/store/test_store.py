@@ -214,7 +214,7 @@ def test_a_correction_between_start_and_end_leaves_the_start_as_told(store: Stor
 def test_a_withdrawn_job_and_a_lost_one_have_no_outcome(store: Store) -> None:
     take(store, job())
     forecast(store, "wait")
-    take(store, job(state="CANCELLED", end_time=130.0, never_ran=True))
+    take(store, job(state="CANCELLED", end_time=130.0))
     assert outcomes(store) == [("wait", None, "withdrawn")]
 
 
@@ -230,7 +230,7 @@ def test_how_long_a_lost_job_ran_is_nobodys_outcome(store: Store) -> None:
 
 
 def test_export_is_a_log_of_the_finished(store: Store, url: str) -> None:
-    take(store, ended("1"), job("2", 120.0, "CANCELLED", end_time=130.0, never_ran=True), job("3"))
+    take(store, ended("1"), job("2", 120.0, "CANCELLED", end_time=130.0), job("3"))
     with store.begin() as connection:
         trace = to_trace(connection, "c")
     assert trace.job_id.tolist() == [1, 2]

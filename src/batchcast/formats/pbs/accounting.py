@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ...table import LogInfo, Trace
 from ...units import parse_duration
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from ..memo import Memo, either, positive
-from .qstat import ending, number, plain_id, requested, size_kib
+from .qstat import MOST_CACHED, ending, number, plain_id, requested, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
@@ -109,7 +110,6 @@ class _Log:
         self._gone, self._ended = set[str](), set[str]()
         words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
-        self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
         # A PBS time is a number of seconds, or H:M:S.
         self._times = Memo(lambda text: float(text) if number(text) >= 0 else parse_duration(text))
         self._parents = self._late = 0
@@ -234,16 +234,9 @@ class _Log:
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns two amounts of every record, computed once for each distinct combination of texts."""
-        cached, sizes = self._sizes, []
-        for given in zip(*(texts[key] for key in keys)):
-            if (amounts := cached.get(given)) is None:
-                if len(cached) > 200_000:
-                    cached.clear()
-                amounts = cached[given] = size(*given)
-            sizes.append(amounts)
-        both = np.array(sizes)
-        return both[:, 0], both[:, 1]
+        """Returns two amounts of every record."""
+        sizes = np.array([size(*record) for record in zip(*(texts[key] for key in keys))])
+        return sizes[:, 0], sizes[:, 1]
 
     def trace(self, source: str) -> Trace:
         """Returns all jobs as a sorted trace, with notes."""
@@ -321,6 +314,7 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
     return fields
 
 
+@lru_cache(maxsize=MOST_CACHED)
 def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
     """Return the processors and nodes that were allocated to a job.
 

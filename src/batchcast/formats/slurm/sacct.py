@@ -214,13 +214,13 @@ its number."""
 _BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argument; --nice lowers priority by 100
 
 
-def _option_number(line: str, option: str, pattern: str) -> float:
+def _option_number(option: str, pattern: str, line: str) -> float:
     """Returns the number in an option of the submit command: the option's default if the option has no value, NaN if
     the option is absent.
 
-    >>> _option_number("sbatch --exclusive x", "exclusive", "(?:^$)()")
+    >>> _option_number("exclusive", "(?:^$)()", "sbatch --exclusive x")
     1.0
-    >>> _option_number("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
+    >>> _option_number("array", r"%(\\d+)$", "sbatch -a 1-9%2 x")
     2.0
     """
     value = parse_submit_line(line).get(option)
@@ -240,10 +240,7 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
     "mem_per_gpu": per_gpu,
     "tres_gpu": tres_gpus,
     "gres_gpu": gres_gpus,
-    **{
-        name: partial(_option_number, option=option, pattern=pattern)
-        for name, (option, pattern) in _OPTION_NUMBERS.items()
-    },
+    **{name: partial(_option_number, *option) for name, option in _OPTION_NUMBERS.items()},
 }
 """The function that parses a text to a number, by the kind of the number (counts, durations, sizes)."""
 
@@ -371,10 +368,6 @@ class Batch:
             return np.array([bool(text.strip()) for text in tres])
         return (self.number("number", "alloccpus") > 0) | (self.number("number", "allocnodes") > 0)
 
-    def not_negative(self, values: np.ndarray, quantity: str) -> np.ndarray:
-        """Return the values with negative values replaced by NaN, and report the negative values."""
-        return self.problems.without_negative(values, self.lines, f"{quantity}: negative, read as unknown")
-
     def _raw(self, kind: str, *names: str) -> np.ndarray:
         """Returns the parsed values of the first column that exists, else NaN; -inf marks unlimited values."""
         texts = self.text(*names)
@@ -474,8 +467,9 @@ class _Table:
         run, wait = run_and_wait(submit, start, end, elapsed, states, batch.held_something())
         self.unfinished += int(unfinished(states, end[0]).sum())
         self.resized += int(states.is_any(["resizing"]).sum())
-        run = batch.not_negative(run, "run time (end before start)")
-        return run, batch.not_negative(wait, "wait (start before submission)")
+        sound, rule = self.problems.without_negative, "negative, read as unknown"
+        run = sound(run, batch.lines, f"run time (end before start): {rule}")
+        return run, sound(wait, batch.lines, f"wait (start before submission): {rule}")
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there

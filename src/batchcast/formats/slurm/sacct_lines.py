@@ -312,13 +312,6 @@ class Layout:
         known = (name for name in names or self.names if name in self.positions)
         return [name for name in known if not _fits(name, fields[self.positions[name]])]
 
-    def mend(self, fields: Sequence[str]) -> Taken:
-        """Repair a line whose texts contained delimiters or line breaks, if the other columns determine the right
-        split."""
-        if len(fields) == self.width:
-            return Taken(None if self.misfits(fields) else list(fields))
-        return take_apart(self.names, fields, self.delimiter)
-
 
 def cells_of(line: str, delimiter: str) -> list[str] | None:
     """Return the cells of one CSV record, which can have line breaks in quotes; None if quotes do not match.
@@ -627,13 +620,15 @@ class Records:
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
-        """Returns a repaired line (`Layout.mend`). Stops trying after very many lines of the file could not be
-        repaired."""
-        assert self.layout is not None
+        """Returns the fields of a line whose texts contained delimiters or line breaks, if the other columns determine
+        the right split. Stops trying after very many lines of the file could not be repaired."""
+        layout = self.layout
+        assert layout is not None
         # A record without any time is impossible, and checking for a time is fast.
         if self._hopeless > _MOST_HOPELESS or not any(_fits("submit", field) for field in fields):
             return Taken(None)
-        taken = self.layout.mend(fields)
+        is_whole = len(fields) == layout.width and not layout.misfits(fields)
+        taken = Taken(fields) if is_whole else take_apart(layout.names, fields, layout.delimiter)
         self._hopeless += taken == Taken(None)
         return taken
 
