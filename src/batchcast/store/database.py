@@ -198,9 +198,8 @@ class Store(AbstractContextManager["Store"]):
                     what = f"is the database of another program (tables {', '.join(tables[:3])})"
                     raise InputError(f"{self.safe_url} {what}", hint="choose another file with --store PATH")
                 if not create:
-                    raise InputError(
-                        f"{self.safe_url} is not a store of batchcast", hint="batchcast collect creates one"
-                    )
+                    hint = "batchcast collect creates one"
+                    raise InputError(f"{self.safe_url} is not a store of batchcast", hint=hint)
                 metadata.create_all(connection)
                 connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
                 return

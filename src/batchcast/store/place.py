@@ -135,7 +135,7 @@ def without_secrets(text: str, url: str) -> str:
     return text
 
 
-def version_number(text: str | None, safe_url: str) -> int:
+def version_number(text: str | None, store: str) -> int:
     """Return the schema version that is recorded in a store; InputError if the recorded text is not a number.
 
     >>> version_number("13", "store.db"), version_number(None, "store.db")
@@ -144,15 +144,15 @@ def version_number(text: str | None, safe_url: str) -> int:
     if not text:
         return 1
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError(f"{safe_url}: the stored value 'schema_version' is damaged: {text[:40]!r}", hint=RESTORE)
+        raise InputError(f"{store}: the stored value 'schema_version' is damaged: {text[:40]!r}", hint=RESTORE)
     return int(text)
 
 
-def check_version(safe_url: str, version: int, oldest: int = 0) -> None:
+def check_version(store: str, version: int, oldest: int = 0) -> None:
     """Raise BatchcastError if a newer batchcast wrote the store, or if its version is below `oldest`, so that it cannot
     be migrated. Nothing in the store is changed.
     """
-    has = f"{safe_url} has schema version {version}, but this batchcast"
+    has = f"{store} has schema version {version}, but this batchcast"
     if version > VERSION:
         raise BatchcastError(
             f"{has} supports only versions up to {VERSION}",
@@ -259,12 +259,12 @@ def make_closed(path: Path) -> bool:
     return True
 
 
-def trouble(safe_url: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
+def trouble(store: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
     """Translate a database's message to one of batchcast's errors, with advice.
 
     Parameters
     ----------
-    safe_url
+    store
         The store, without secrets.
     complaint
         The message of the database.
@@ -279,13 +279,11 @@ def trouble(safe_url: str, complaint: str, *, away: bool = False, full: bool = F
     """
     if full or re.search("database or disk is full|No space", complaint):
         hint = "free some disk space; the collector then continues by itself"
-        return BatchcastError(f"the disk of {safe_url} is full ({complaint}); nothing was written", hint=hint)
+        return BatchcastError(f"the disk of {store} is full ({complaint}); nothing was written", hint=hint)
     for pattern, kind, what, hint in _TROUBLES:
         if re.search(pattern, complaint):
-            return kind(f"{safe_url}{what}: {complaint}", hint=hint)
-    return (Unreachable if away else BatchcastError)(
-        f"{safe_url}: {complaint}", hint="batchcast doctor checks the store"
-    )
+            return kind(f"{store}{what}: {complaint}", hint=hint)
+    return (Unreachable if away else BatchcastError)(f"{store}: {complaint}", hint="batchcast doctor checks the store")
 
 
 _TROUBLES: tuple[tuple[str, type[BatchcastError], str, str], ...] = (
