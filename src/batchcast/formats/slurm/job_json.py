@@ -8,8 +8,7 @@ for a waiting job is Slurm's forecast and is ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -88,9 +87,10 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
     columns: dict[str, list[str]] = {name: [] for name in NAMES}
     notes = []
     for jobs, errors in _documents(text, source):
-        for record in chain.from_iterable(map(_records, jobs)):
-            for name, texts in columns.items():
-                texts.append(record.get(name, ""))
+        for job in jobs:
+            for record in _records(job):
+                for name, texts in columns.items():
+                    texts.append(record.get(name, ""))
         reported = [str(value_at(error, "description") or value_at(error, "error") or error) for error in errors]
         notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in reported]
     return columns, notes
@@ -143,39 +143,79 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
     """Returns the record of a job that sacct printed."""
     requested, allocated = tres(value_at(job, "tres/requested")), tres(value_at(job, "tres/allocated"))
     array, task, tasks = (value_at(job, f"array/{key}") for key in ("job_id", "task_id", "task"))
-    per_node, per_cpu, both = (value_at(job, f"required/memory{end}") for end in ("_per_node", "_per_cpu", ""))
-    record = {name: convert(value_at(job, path)) for name, (convert, path, _) in _FIELDS.items() if path}
-    return record | {
+    return {
+        **_common(job),
         "JobID": _job_id(job, array, task, tasks, "het/"),
         "User": _name(job.get("user") or value_at(job, "association/user")),
+        "Group": _name(job.get("group")),
+        "WorkDir": _name(job.get("working_directory")),
+        "Constraints": _name(job.get("constraints")),
+        "Reservation": _name(value_at(job, "reservation/name")),
         "State": _state(value_at(job, "state/current"), job.get("kill_request_user")),
+        "Submit": _plain(value_at(job, "time/submission")),
+        "Eligible": _plain(value_at(job, "time/eligible")),
+        "Start": _plain(value_at(job, "time/start")),
+        "End": _plain(value_at(job, "time/end")),
+        "ElapsedRaw": _plain(value_at(job, "time/elapsed")),
+        "TimelimitRaw": _minutes(value_at(job, "time/limit")),
+        "ReqCPUS": _plain(value_at(job, "required/CPUs")),
         "AllocCPUS": parse_tres(allocated).get("cpu", ""),
-        "ReqMem": _memory(per_node, per_cpu, both, requested),
+        "AllocNodes": _plain(job.get("allocation_nodes")),
+        "ReqMem": _memory(value_at(job, "required/memory_per_node"), value_at(job, "required/memory_per_cpu"),
+                          value_at(job, "required/memory"), requested),
         "ReqTRES": requested,
         "AllocTRES": allocated,
         "TotalCPU": _cpu(*(value_at(each, "time/total") for each in (job, *(job.get("steps") or ())))),
-    }
+    }  # fmt: skip
 
 
 def _of_squeue(job: Mapping[str, Any]) -> Record:
     """Returns the record of a job that squeue printed."""
     state = _state(job.get("job_state"), None)
     waits = state in ("PENDING", "")
-    is_over = not waits and state not in ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
     holds = not waits and bool(_name(job.get("nodes")))
-    requested = _name(job.get("tres_req_str"))
-    record = {name: convert(job.get(key)) for name, (convert, _, key) in _FIELDS.items() if key} | {
-        "JobID": _job_id(
-            job, job.get("array_job_id"), job.get("array_task_id"), job.get("array_task_string") or None, "het_"
-        ),
+    requested, allocated = _name(job.get("tres_req_str")), _name(job.get("tres_alloc_str"))
+    start, end = _plain(job.get("start_time")), _plain(job.get("end_time"))
+    is_over = not waits and state not in ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+    array = job.get("array_task_string") or None
+    return {
+        **_common(job),
+        "JobID": _job_id(job, job.get("array_job_id"), job.get("array_task_id"), array, "het_"),
+        "User": _name(job.get("user_name")),
+        "UID": _plain(job.get("user_id")),
+        "Group": _name(job.get("group_name")),
+        "GID": _plain(job.get("group_id")),
+        "WorkDir": _name(job.get("current_working_directory")),
+        "Constraints": _name(job.get("features")),
+        "Reservation": _name(job.get("resv_name")),
         "State": state,
-        "AllocCPUS": _plain(job.get("cpus")),
+        "Submit": _plain(job.get("submit_time")),
+        "Eligible": _plain(job.get("eligible_time")),
+        "Start": "" if waits else start,
+        "End": end if is_over else "",
+        "TimelimitRaw": _minutes(job.get("time_limit")),
+        "ReqCPUS": _plain(job.get("cpus")),
+        "AllocCPUS": _plain(job.get("cpus")) if holds else "",
+        "AllocNodes": _plain(job.get("node_count")) if holds else "",
         "ReqMem": _memory(job.get("memory_per_node"), job.get("memory_per_cpu"), None, requested),
         "ReqTRES": requested,
-        "AllocTRES": _name(job.get("tres_alloc_str")),
+        "AllocTRES": allocated if holds else "",
     }
-    unknown = ("Start",) * waits + ("End",) * (not is_over) + ("AllocCPUS", "AllocNodes", "AllocTRES") * (not holds)
-    return record | dict.fromkeys(unknown, "")
+
+
+def _common(job: Mapping[str, Any]) -> Record:
+    """Returns the fields that have the same names in the output of sacct and squeue."""
+    return {
+        "JobIDRaw": _plain(job.get("job_id")),
+        "Cluster": _name(job.get("cluster")),
+        "Account": _name(job.get("account")),
+        "Partition": _name(job.get("partition")),
+        "QOS": _name(job.get("qos")),
+        "JobName": _name(job.get("name")),
+        "NodeList": _name(job.get("nodes")),
+        "Restarts": _plain(job.get("restart_cnt")),
+        "SubmitLine": _name(job.get("submit_line")),
+    }
 
 
 def _step(step: Mapping[str, Any], job: Record) -> Record:
@@ -267,32 +307,3 @@ def _name(value: Any) -> str:
     of "".
     """
     return ",".join(as_list(value)) if isinstance(value, str | list) else ""
-
-
-_FIELDS: Mapping[str, tuple[Callable[[Any], str], str, str]] = {
-    "JobIDRaw": (_plain, "job_id", "job_id"),
-    "Cluster": (_name, "cluster", "cluster"),
-    "User": (_name, "", "user_name"),
-    "UID": (_plain, "", "user_id"),
-    "Group": (_name, "group", "group_name"),
-    "GID": (_plain, "", "group_id"),
-    "Account": (_name, "account", "account"),
-    "Partition": (_name, "partition", "partition"),
-    "QOS": (_name, "qos", "qos"),
-    "JobName": (_name, "name", "name"),
-    "WorkDir": (_name, "working_directory", "current_working_directory"),
-    "Constraints": (_name, "constraints", "features"),
-    "Reservation": (_name, "reservation/name", "resv_name"),
-    "NodeList": (_name, "nodes", "nodes"),
-    "Submit": (_plain, "time/submission", "submit_time"),
-    "Eligible": (_plain, "time/eligible", "eligible_time"),
-    "Start": (_plain, "time/start", "start_time"),
-    "End": (_plain, "time/end", "end_time"),
-    "ElapsedRaw": (_plain, "time/elapsed", ""),
-    "TimelimitRaw": (_minutes, "time/limit", "time_limit"),
-    "ReqCPUS": (_plain, "required/CPUs", "cpus"),
-    "AllocNodes": (_plain, "allocation_nodes", "node_count"),
-    "Restarts": (_plain, "restart_cnt", "restart_cnt"),
-    "SubmitLine": (_name, "submit_line", "submit_line"),
-}
-"""For each field: the function that converts its value, its path in a job of sacct, and its key in a job of squeue."""
