@@ -174,7 +174,7 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float, cluster: st
             str(10**6 + k), str(10**6 + k), row["submit_time"], "COMPLETED",
             start_time=row["submit_time"] + row["wait_time"],
             end_time=row["submit_time"] + row["wait_time"] + row["run_time"], eligible_time=row["submit_time"],
-            asked={name: row[name] for name in asked}, held={"alloc_procs": row["req_procs"]},
+            requested={name: row[name] for name in asked}, allocated={"alloc_procs": row["req_procs"]},
         )
         for k, row in enumerate(rows)
     ]  # fmt: skip

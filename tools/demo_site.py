@@ -89,8 +89,8 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
                 expected_start=start + 3600 * float(rng.exponential()) if waits else math.nan,
                 reason=str(rng.choice(REASONS, p=(0.45, 0.25, 0.2, 0.04, 0.03, 0.03))) if waits else "",
                 eligible_time=now + 7200 if waits else math.nan,
-                asked=asked,
-                held={} if waits else _held(state, float(procs[k]), held_gib * GIB),
+                requested=asked,
+                allocated={} if waits else _held(state, float(procs[k]), held_gib * GIB),
             )
         )
     return seen

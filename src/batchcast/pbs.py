@@ -76,11 +76,11 @@ class Pbs:
 
     def jobs_of(self, user: str) -> Snapshot:
         """Return a user's jobs; batchcast uses this method if it has no store."""
-        return _only(self.snapshot(), lambda s: s.asked["user_id"] == user)
+        return _only(self.snapshot(), lambda s: s.requested["user_id"] == user)
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
         """Return the jobs of one user that ended in the time span; memory use is always included."""
-        return _only(self.history(since, until), lambda s: s.asked["user_id"] == user)
+        return _only(self.history(since, until), lambda s: s.requested["user_id"] == user)
 
     def history(self, since: float, until: float) -> Snapshot:
         """Return the jobs in the server's history that ended in the time span. Older jobs are not in the history;

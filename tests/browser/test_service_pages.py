@@ -126,7 +126,7 @@ def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
 
     now = time.time()
     fresh = Sighting("99999", "99999", now, "PENDING", reason="Priority",
-                     asked={"user_id": "carl", "partition_id": "main", "job_name": "in the dark"})  # fmt: skip
+                     requested={"user_id": "carl", "partition_id": "main", "job_name": "in the dark"})  # fmt: skip
     tab.run(
         "new Promise(done => document.body.addEventListener('htmx:sseOpen', () => done(1)) || setTimeout(done, 1500))"
     )

@@ -240,7 +240,7 @@ def sightings(draw: st.DrawFn) -> list[Sighting]:
         seen.append(
             Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
                      end_time=nan if state in ("PENDING", "RUNNING") else start + 5.0,
-                     asked={"user_id": "ada", "req_procs": float(draw(st.integers(1, 3)))},
+                     requested={"user_id": "ada", "req_procs": float(draw(st.integers(1, 3)))},
                      certain=draw(st.integers(0, 9)) > 0)
         )  # fmt: skip
     random.Random(len(seen)).shuffle(seen)

@@ -102,8 +102,8 @@ class Past:
             "job_name": name,
         }
         return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
-                        end_time=end if state == "COMPLETED" else nan, reason=reason, asked=asked,
-                        held={"alloc_procs": 4.0})  # fmt: skip
+                        end_time=end if state == "COMPLETED" else nan, reason=reason, requested=asked,
+                        allocated={"alloc_procs": 4.0})  # fmt: skip
 
 
 made_at: dict[str, float] = {}
@@ -274,10 +274,12 @@ class Measured(Past):
 
     def _seen(self, job_id: str, *of: object) -> Sighting:
         seen = super()._seen(job_id, *of)
-        held = {**seen.held, "alloc_nodes": 1.0}
+        held = {**seen.allocated, "alloc_nodes": 1.0}
         if seen.state == "COMPLETED":
             held["used_mem_kib"] = (300.0 + int(job_id) % 5 * 10) * 1024
-        return seen._replace(asked={**seen.asked, "req_mem_kib": 2.0 * 1024**2, "req_nodes": 1.0}, held=held)
+        return seen._replace(
+            requested={**seen.requested, "req_mem_kib": 2.0 * 1024**2, "req_nodes": 1.0}, allocated=held
+        )
 
 
 @pytest.fixture(scope="module")
@@ -548,7 +550,7 @@ def test_a_suspended_job_is_not_said_to_have_run(tmp_path: Path) -> None:
     now = time.time()
     path = str(tmp_path / "s.db")
     with Store(path, create=True).begin() as connection:
-        seen = Sighting("5", "5", now - 500, "SUSPENDED", start_time=now - 400, asked={"user_id": ME})
+        seen = Sighting("5", "5", now - 500, "SUSPENDED", start_time=now - 400, requested={"user_id": ME})
         history.take_in(connection, "c", [seen], now)
         clock_jobs.write_meta(connection, "c", cycle_at=now, told_until=now)
     said = run("start", "5", store=path, code=3).stderr

@@ -98,7 +98,7 @@ def test_whatever_makes_json_invalid_every_job_is_read_from_text(kind: str) -> N
     with pytest.raises(ValueError, match=r"\S"):
         json.loads(as_json)
     seen = Pbs(Qstat()).snapshot()
-    assert [one.asked["req_procs"] for one in seen.jobs] == [4.0] * 4
+    assert [one.requested["req_procs"] for one in seen.jobs] == [4.0] * 4
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def sightings(now: float) -> list[Sighting]:
         seen.append(
             Sighting(
                 job_id, job_id, submit, "COMPLETED", start_time=submit + 60, end_time=submit + 900 + 7 * k,
-                asked=asked, held=held,
+                requested=asked, allocated=held,
             )
         )  # fmt: skip
     own = {
@@ -51,13 +51,21 @@ def sightings(now: float) -> list[Sighting]:
     for k in range(RUNNING):
         job_id, submit = f"881006{k:02d}", now - 5000.0 + k
         seen.append(
-            Sighting(job_id, job_id, submit, "RUNNING", start_time=submit + 5, asked=own, held={"alloc_procs": 300.0})
+            Sighting(
+                job_id,
+                job_id,
+                submit,
+                "RUNNING",
+                start_time=submit + 5,
+                requested=own,
+                allocated={"alloc_procs": 300.0},
+            )
         )
     for k in range(WAITING):
         job_id = f"881007{k:02d}"
-        seen.append(Sighting(job_id, job_id, now - 2000.0 + 7 * k, "PENDING", asked=own, reason="Resources"))
+        seen.append(Sighting(job_id, job_id, now - 2000.0 + 7 * k, "PENDING", requested=own, reason="Resources"))
     other = {"user_id": OTHER, "partition_id": "main", "req_procs": 2.0, "req_time": 600.0, "job_name": "mine"}
-    seen.append(Sighting("77990", "77990", now - 300.0, "PENDING", asked=other, reason="Priority"))
+    seen.append(Sighting("77990", "77990", now - 300.0, "PENDING", requested=other, reason="Priority"))
     return seen
 
 

@@ -86,7 +86,7 @@ def compare_qstat(lab: Lab) -> None:
     assert len(ours) == 3
     for job_id, s in theirs.items():
         o = ours[job_id]
-        assert (s.submit_time, s.state, s.asked["req_time"]) == (o.submit_time, o.state, o.asked["req_time"])
+        assert (s.submit_time, s.state, s.requested["req_time"]) == (o.submit_time, o.state, o.requested["req_time"])
         assert s.start_time == o.start_time or math.isnan(s.start_time) == math.isnan(o.start_time)
 
 

@@ -9,7 +9,7 @@ import pytest
 from follow import BATCHCAST, Follower, LabTransport, stored
 from slurm_lab import USERS, Lab
 
-from batchcast.formats.slurm.reasons import Rule, rule, word
+from batchcast.formats.slurm.reasons import Rule, reason_name, rule
 from batchcast.slurm.client import Slurm
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_possible")]
@@ -124,7 +124,7 @@ def test_limits_partitions_and_maintenance_have_their_rules() -> None:
         jobs = make_more_reasons(lab)
         wanted = {jobs[name]: kind for name, kind in ALSO_WANTED.items()}
         settled(lab, wanted, 60)
-        assert {name: word(reasons(lab)[jobs[name]]) for name in PRINTED} == PRINTED
+        assert {name: reason_name(reasons(lab)[jobs[name]]) for name in PRINTED} == PRINTED
         words = ("it cannot start as it is", "the reservations that scontrol shows", "come first under this limit")
         lab.wait(lambda: all(w in _answers(follower, jobs) for w in words), f"answers with {words}")
 
@@ -195,7 +195,7 @@ def make_more_reasons(lab: Lab) -> dict[str, str]:
 def reasons(lab: Lab) -> dict[str, str]:
     """Return each waiting job's reason, once Slurm has set a specific one."""
     jobs = Slurm(LabTransport(lab)).snapshot().jobs
-    return {s.job_id: s.reason for s in jobs if s.state == "PENDING" and word(s.reason) not in ("", "Priority")}
+    return {s.job_id: s.reason for s in jobs if s.state == "PENDING" and reason_name(s.reason) not in ("", "Priority")}
 
 
 def rules(lab: Lab) -> dict[str, Rule]:

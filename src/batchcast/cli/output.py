@@ -245,8 +245,8 @@ def write_text(path: Path, text: str) -> None:
     """Write the whole text atomically, so that no reader finds half a file."""
     from ..trace.whole_file import whole_file
 
-    with whole_file(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def console(stderr: bool = False) -> Any:

@@ -109,7 +109,8 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from ..predict.protocol import spec_words
     from ..simulation.periods import simulate_periods
     from ..simulation.workload import left_out_words
-    from ..trace.parquet import answers_folder, summed_notes
+    from ..table.trace import summed_notes
+    from ..trace.parquet import answers_folder
 
     periods, folder = opened(given)
     default = options["default_request"] or folder.largest_request

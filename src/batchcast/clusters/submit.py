@@ -107,7 +107,7 @@ def submit(
                     f"{entry.cluster}: sbatch failed ({said}), and the job may be in the queue nevertheless",
                     hint="run the same command again in a minute: it first looks for the job",
                 )
-            ledger.note(token, REJECTED, said=said)
+            ledger.note(token, REJECTED, answer=said)
             notes.append(f"{entry.cluster} rejected the job: {said}")
     raise NoAnswer("no cluster accepted the job: " + "; ".join(notes), hint="sbatch --test-only shows the reason")
 

@@ -374,9 +374,9 @@ def memory_target(trace: Trace) -> Target:
     [2.0, nan]
     """
     use = measured(trace)
-    truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used) / MIB
+    truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used_kib) / MIB
     truth = np.maximum(truth, 1.0)  # NaN remains NaN
-    view = trace.with_columns({"run_time": truth, "req_time": use.asked / MIB})
+    view = trace.with_columns({"run_time": truth, "req_time": use.requested_kib / MIB})
     return Target(view, truth, lambda method: of_memory(method, use), use.per)
 
 
@@ -385,7 +385,7 @@ def measured(trace: Trace) -> MemoryUse:
     from ..formats.slurm.sacct_lines import COMMAND
 
     use = memory_use(trace)
-    if use.known:
+    if use.measured_jobs:
         return use
     if not use.is_measured:
         why = f"the used memory equals the request in {use.copied:.1%} of the jobs with both: "
@@ -399,5 +399,5 @@ def measured(trace: Trace) -> MemoryUse:
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:
     """Return a run-time method as a predictor of peak memory, which learns the peak from each job's End event."""
-    asked, used = use.asked.tolist(), use.used.tolist()
+    asked, used = use.requested_kib.tolist(), use.used_kib.tolist()
     return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)

@@ -252,8 +252,8 @@ class MemoryLimits:
     def peak(self) -> np.ndarray:
         """Return the peak memory of each job in MiB (n,); for a job that ran out of memory, its allocation, which was
         not enough."""
-        got = np.fmax(self.use.used, np.where(self.use.ended, self.use.asked, np.nan))
-        return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used) / MIB, 1.0))
+        got = np.fmax(self.use.used_kib, np.where(self.use.ended, self.use.requested_kib, np.nan))
+        return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used_kib) / MIB, 1.0))
 
     @property
     def reference(self) -> str:
@@ -334,8 +334,8 @@ def find_memory_limits(
     microseconds per job.
     """
     use = measured(trace)
-    known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
-    own = use.asked / MIB
+    known = (use.ended | ~np.isnan(use.used_kib)) & ~np.isnan(trace.run_time)
+    own = use.requested_kib / MIB
     asks = known & ~np.isnan(own)
     compares = asks.sum() >= OWN_KNOWN * known.sum()
     scored = asks if compares else known & ~use.ended
@@ -347,7 +347,7 @@ def find_memory_limits(
         "least_waste": _chosen(said, lambda bounds, row: least_waste(said.levels, bounds, own[row])),
         "rule_of_thumb": answers["rule"].points,
     }
-    needed = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
+    needed = np.fmax(use.used_kib, np.where(use.ended, TWICE * use.requested_kib, np.nan)) / MIB
     own_kind = requests_over_log(trace, Namesakes("memory", written=True), needed, own, (risk, 1.0), scored)
     named = trace.nominal("job_name").codes >= 0
     for rule, amounts in zip(("advice", "least_waste"), own_kind, strict=True):
@@ -447,10 +447,10 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
     most = max((group.memory_mib for group in machine.nodes), default=math.inf)
     found = find_memory_limits(trace, risk=risk, floor=STEP, step=STEP, most=most, procs=procs)
     use = found.use
-    peak = np.where(np.isnan(use.used), np.nan, found.peak)
+    peak = np.where(np.isnan(use.used_kib), np.nan, found.peak)
     sizes = trace.procs(procs)
     share = units_of(trace, use.per, "req") / np.where(sizes > 0, sizes, np.nan)
-    return plan_of(found.limits[rule], peak, use.asked / 1024.0, use.ended, share)
+    return plan_of(found.limits[rule], peak, use.requested_kib / 1024.0, use.ended, share)
 
 
 def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,26 +41,26 @@ class Problems:
         """The total number of dropped lines."""
         return sum(self._dropped.values())
 
-    def drop(self, line: int, what: str, value: object, *, where: str = "") -> None:
+    def drop(self, line: int, problem: str, value: object, *, where: str = "") -> None:
         """Count a line that is not a usable record. `where` names the place of the line in the example; the place is
         not part of the reason."""
-        self._note(self._dropped, line, what, value, where)
+        self._note(self._dropped, line, problem, value, where)
 
-    def unknown(self, line: int, what: str, value: object) -> None:
+    def unknown(self, line: int, problem: str, value: object) -> None:
         """Count a value that is read as unknown; the record of the value is kept."""
-        self._note(self._unknown, line, what, value, "")
+        self._note(self._unknown, line, problem, value, "")
 
-    def unknown_at(self, rows: Iterable[int], lines: Sequence[int], what: str, texts: Sequence[object]) -> None:
+    def unknown_at(self, rows: Iterable[int], lines: Sequence[int], problem: str, texts: Sequence[object]) -> None:
         """Count the values in some rows of a column, which are read as unknown."""
         for k in rows:
-            self.unknown(lines[k], what, texts[k])
+            self.unknown(lines[k], problem, texts[k])
 
     def without_negative(
-        self, values: np.ndarray, lines: Sequence[int], what: str, form: str = "{:.0f} s"
+        self, values: np.ndarray, lines: Sequence[int], problem: str, form: str = "{:.0f} s"
     ) -> np.ndarray:
         """Return the values with negative values replaced by NaN, and count the negative values."""
         for k in np.flatnonzero(values < 0).tolist():
-            self.unknown(lines[k], what, form.format(values[k]))
+            self.unknown(lines[k], problem, form.format(values[k]))
         return np.where(values < 0, np.nan, values)
 
     def counts(self) -> dict[str, int]:
@@ -79,15 +80,15 @@ class Problems:
         what = max(self._dropped, key=lambda kind: self._dropped[kind])
         return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
-    def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
+    def _note(self, into: dict[str, int], line: int, problem: str, value: object, where: str) -> None:
         """Counts one problem of a line or value; raises InputError if strict."""
         if self._strict:
             hint = "without --strict, such lines are counted and the others are read"
-            what = f"{where}: {what}" if where else what
-            raise input_error(self._source, what, line=line, value=value, hint=hint)
-        into[what] = into.get(what, 0) + 1
-        if what not in self._examples:
-            self._examples[what] = f"line {line}{', ' + where if where else ''}: {str(value)[:60]!r}"
+            problem = f"{where}: {problem}" if where else problem
+            raise input_error(self._source, problem, line=line, value=value, hint=hint)
+        into[problem] = into.get(problem, 0) + 1
+        if problem not in self._examples:
+            self._examples[problem] = f"line {line}{', ' + where if where else ''}: {str(value)[:60]!r}"
 
 
 def load_json(text: str, source: str, kind: str, hint: str) -> Any:
@@ -130,8 +131,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = iter(blocks)
     first = next(rest, b"").removeprefix(BOM)
     ends_in_cr = b"\n" not in first and b"\r" in first.rstrip(b"\r")
-    yield first.replace(b"\r", b"\n") if ends_in_cr else first
-    for block in rest:
+    for block in chain([first], rest):
         yield block.replace(b"\r", b"\n") if ends_in_cr else block
 
 
@@ -193,7 +193,7 @@ class Codes(dict[str, int]):
         self[text] = code = -1 if name is None else self.names.setdefault(name, len(self.names))
         return code
 
-    def of(self, texts: Sequence[str]) -> np.ndarray:
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Return the codes of texts, int32, shape (n,)."""
         return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=len(texts))
 

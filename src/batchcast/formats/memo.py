@@ -33,16 +33,16 @@ class Memo(dict[str, float]):
             self[text] = value
         return value
 
-    def of(self, texts: Sequence[str]) -> np.ndarray:
+    def numbers(self, texts: Sequence[str]) -> np.ndarray:
         """Return the numbers of texts, shape (n,)."""
         return np.fromiter(map(self.__getitem__, texts), dtype=float, count=len(texts))
 
-    def read(self, texts: Sequence[str], lines: Sequence[int], what: str, problems: Problems) -> np.ndarray:
+    def read(self, texts: Sequence[str], lines: Sequence[int], problem: str, problems: Problems) -> np.ndarray:
         """Return the numbers of texts, -inf (`UNLIMITED`) for unlimited values. Texts that cannot be parsed become NaN
         and are reported."""
-        values = self.of(texts)
+        values = self.numbers(texts)
         bad = np.flatnonzero(values == BAD).tolist()
-        problems.unknown_at(bad, lines, what, texts)
+        problems.unknown_at(bad, lines, problem, texts)
         values[bad] = np.nan
         return values
 

@@ -31,8 +31,6 @@ class Peak(NamedTuple):
     ----------
     node_kib
         The peak in KiB; NaN if no step was measured.
-    steps
-        Number of job steps with a measured value.
     zeros
         Number of job steps that ended before the first sample, so that Slurm recorded 0.
     bad
@@ -40,7 +38,6 @@ class Peak(NamedTuple):
     """
 
     node_kib: float
-    steps: int = 0
     zeros: int = 0
     bad: int = 0
 
@@ -183,7 +180,7 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     Examples
     --------
     >>> peak([{"MaxRSS": "0"}, {"MaxRSS": "1292K"}, {"MaxRSS": "-5K"}, {"MaxRSS": ""}])
-    Peak(node_kib=1292.0, steps=3, zeros=1, bad=1)
+    Peak(node_kib=1292.0, zeros=1, bad=1)
     """
     amounts = []
     for row in steps:
@@ -192,8 +189,7 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
         except UsageError:
             amounts.append(math.inf)
     usable = [amount for amount in amounts if 0 < amount <= MOST_KIB]
-    zeros, bad = amounts.count(0), sum(amount > MOST_KIB for amount in amounts)
-    return Peak(max(usable, default=math.nan), len(usable) + zeros + bad, zeros, bad)
+    return Peak(max(usable, default=math.nan), amounts.count(0), sum(amount > MOST_KIB for amount in amounts))
 
 
 def outgrew(step: Mapping[str, str]) -> bool:

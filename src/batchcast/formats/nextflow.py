@@ -24,7 +24,7 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"([\d.]+)\s*([KMGTP]?)i?B?", re.IGNORECASE)
 _STATUS = {"COMPLETED": "completed", "FAILED": "failed", "ABORTED": "cancelled"}
 _KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # exit codes of tasks that can have run out of memory
-_NEAR = 0.9  # a killed task that used at least this share of its memory request counts as out of memory
+_USED_SHARE_IF_KILLED = 0.9  # a killed task that used at least this share of its memory request counts as out of memory
 
 
 def looks_like_nextflow(sample: bytes) -> bool:
@@ -142,7 +142,7 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
     run = complete - start
     run = run if run >= 0 else parsed("realtime", _seconds)
     asked, used, status = parsed("memory", _kib), parsed("peak_rss", _kib), cell("status")
-    out = status == "FAILED" and cell("exit") in _KILLED and used >= _NEAR * asked
+    out = status == "FAILED" and cell("exit") in _KILLED and used >= _USED_SHARE_IF_KILLED * asked
     procs = float(cell("cpus") or "nan")
     return {
         "job_id": cell("task_id"), "submit_time": submit,

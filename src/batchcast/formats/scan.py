@@ -14,7 +14,7 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _SEMICOLON, _MINUS, _DOT, _ZERO, _NINE = 10, 32
 
 @kernel
 def scan_lines(
-    data: np.ndarray, start: int, place: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
+    data: np.ndarray, start: int, destinations: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:
     """Scan lines of SWF until the end of the data, or until an output array is full.
 
@@ -24,8 +24,9 @@ def scan_lines(
         The text, uint8. The text must end with a newline.
     start
         Position of the first byte to scan.
-    place
-        The destination of each field k: row place[k] of `numbers`, or row -place[k] - 1 of `names` if negative.
+    destinations
+        The destination of each field: row `destinations[k]` of `numbers` for field k or, if that is negative, row
+        `-destinations[k] - 1` of `names`.
     numbers
         Output, float64, shape (fields, capacity). -1 becomes NaN.
     names
@@ -84,7 +85,7 @@ def scan_lines(
             value = whole / _TEN[decimals]
             if negative and value != 0.0:
                 value = -value
-            to = place[field]
+            to = destinations[field]
             if value < 0.0 and value != -1.0:
                 good = False
             elif to >= 0:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 from ..columns import Column
 from ..units import parse_duration, parse_memory
 from .slurm.resources import gpu_type, parse_tres, tres_gpus
-
-if TYPE_CHECKING:
-    import numpy as np
 
 OPEN_STATES = frozenset(
     {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING"}
@@ -47,18 +44,16 @@ class Sighting(NamedTuple):
         Slurm's long name of the job's state.
     certain
         False while the job changes from one state to another.
-    never_ran
-        Whether the job left the queue without getting a node.
     expected_start
         The batch system's own forecast of the start of a waiting job.
     reason, priority, dependency, reservation, licenses
         These texts are as the batch system prints them.
     nodes_asked
         Host list of the nodes that the request names.
-    asked, held
+    requested, allocated
         Values of requested resources (`columns.ASKED`) and of allocated resources (`columns.HELD`), by column name. For
-        a job that has ended, `held` also has the columns of `columns.MEASURED` if they were measured. Limits are in
-        seconds, infinity means unlimited.
+        a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured. Limits are
+        in seconds, infinity means unlimited.
     unmeasured
         The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or
         empty.
@@ -71,7 +66,6 @@ class Sighting(NamedTuple):
     certain: bool = True
     start_time: float = math.nan
     end_time: float = math.nan
-    never_ran: bool = False
     expected_start: float = math.nan
     eligible_time: float = math.nan
     reason: str = ""
@@ -80,8 +74,8 @@ class Sighting(NamedTuple):
     reservation: str = ""
     licenses: str = ""
     nodes_asked: str = ""
-    asked: Mapping[str, Field] = NOTHING
-    held: Mapping[str, Field] = NOTHING
+    requested: Mapping[str, Field] = NOTHING
+    allocated: Mapping[str, Field] = NOTHING
     unmeasured: str = ""
 
     @property
@@ -252,11 +246,7 @@ def _gpus(text: str) -> float:
 _READ: dict[str, Callable[[str], float]] = {"s": parse_duration, "KiB": _memory, "GPUs": _gpus}
 
 
-@overload
-def never_ran(start: float, held_nothing: bool) -> bool: ...
-@overload
-def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
-def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
+def never_ran(start: Any, held_nothing: Any) -> Any:
     """Whether a job that has left the system never ran: the job has no start, or is known to have had no resources.
 
     Slurm records a start for a job that is cancelled in the queue: the time at which the job left the queue.

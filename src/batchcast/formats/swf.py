@@ -27,8 +27,8 @@ from ..units import shortest
 from .chunks import GrowingColumn, Problems, encode_whole, whole_lines
 
 _LINE = re.compile(r";+\s*([A-Za-z][A-Za-z ]{0,30}?)\s*:\s*(.*)")
-_NAMED = {"Queue": "queue_id", "Partition": "partition_id"}
-_KNOWN = re.compile(
+_NAME_COLUMNS = {"Queue": "queue_id", "Partition": "partition_id"}
+_HEADER_KEYS = re.compile(
     r"Max[A-Z][a-z]+|UnixStartTime|TimeZone(String)?|StartTime|EndTime|(Queue|Partition)s?|Version|Computer|Installation"
     r"|Acknowledge|Information|Conversion|Preemption|AllowOveruse|Note"
 )
@@ -67,10 +67,10 @@ class SwfHeader:
         if (match := _LINE.match(line)) is None:
             return
         key, value = match[1], match[2].strip()
-        if key not in _NAMED:
+        if key not in _NAME_COLUMNS:
             self.values.setdefault(key, value)
         elif word := re.match(r"(\d+)[\s:=-]*(.*)", value):
-            self.names.setdefault(_NAMED[key], {})[int(word[1])] = word[2].strip()
+            self.names.setdefault(_NAME_COLUMNS[key], {})[int(word[1])] = word[2].strip()
 
     def info(self) -> LogInfo:
         """Return the provenance. The log's time zone: the header's TimeZoneString, else its TimeZone (an offset in
@@ -146,9 +146,11 @@ def format_offset(seconds: float) -> str:
     return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
-NUMBERS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")
-_PLACE = np.array([-1 - NAMED.index(n) if n in NAMED else NUMBERS.index(n) for n in SWF_FIELDS], dtype=np.int64)
+NAME_FIELDS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
+NUMBER_FIELDS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")
+_DESTINATIONS = np.array(
+    [-1 - NAME_FIELDS.index(n) if n in NAME_FIELDS else NUMBER_FIELDS.index(n) for n in SWF_FIELDS], dtype=np.int64
+)
 _SHORTEST_LINE = 36  # bytes: eighteen digits, seventeen blanks, a newline
 _ODD_CAPACITY = 4096
 _WITHOUT_KERNEL = 100_000  # jobs; for shorter logs, parsing with NumPy is faster than loading numba
@@ -161,7 +163,7 @@ def looks_like_swf(sample: bytes) -> bool:
     for line in sample.splitlines():
         text = line.strip()
         if text.startswith(b";"):
-            if (match := _LINE.match(text.decode("utf-8", "replace"))) and _KNOWN.fullmatch(match[1]):
+            if (match := _LINE.match(text.decode("utf-8", "replace"))) and _HEADER_KEYS.fullmatch(match[1]):
                 return True
         elif len(text.split()) >= len(SWF_FIELDS) and _all_numbers(text.split()):
             return True
@@ -250,7 +252,7 @@ def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int 
     columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
     columns["job_id"] = columns["job_id"].astype(np.int64, copy=False)
     columns, is_sorted = in_log_order(columns)
-    for name in (name for name in NAMED if name in columns and name != "job_id"):
+    for name in (name for name in NAME_FIELDS if name in columns and name != "job_id"):
         columns[name] = encode_whole(columns[name])
     if "status" in columns:
         words = [status_from_swf(int(number)) or "" for number in columns["status"].categories]
@@ -273,14 +275,13 @@ class _Reader:
 
     def _allocate(self, capacity: int) -> None:
         """Makes the arrays to which the scanner writes; `_fields` has the row of each SWF field in these arrays."""
-        self._numbers = np.empty((len(NUMBERS), capacity))
-        self._names = np.empty((len(NAMED), capacity), dtype=np.int64)
-        places = _PLACE.tolist()
-        self._fields = [self._numbers[place] if place >= 0 else self._names[-place - 1] for place in places]
+        self._numbers = np.empty((len(NUMBER_FIELDS), capacity))
+        self._names = np.empty((len(NAME_FIELDS), capacity), dtype=np.int64)
+        self._fields = [self._numbers[k] if k >= 0 else self._names[-k - 1] for k in _DESTINATIONS.tolist()]
 
     def begin_anew(self, problems: Problems) -> Problems:
         """Empties the columns, and reports further problems to `problems`."""
-        self.columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
+        self.columns = {name: GrowingColumn(-1 if name in NAME_FIELDS else np.nan) for name in SWF_FIELDS}
         self.jobs = 0
         self._problems = problems
         return problems
@@ -292,7 +293,7 @@ class _Reader:
             rows = plain_rows(data)
             if rows is not None:
                 for field, (name, column) in enumerate(self.columns.items()):
-                    column.add(rows[field].astype(np.int64) if name in NAMED else rows[field])
+                    column.add(rows[field].astype(np.int64) if name in NAME_FIELDS else rows[field])
                 self.jobs += rows.shape[1]
                 self._line += rows.shape[1]
                 return
@@ -317,7 +318,7 @@ class _Reader:
             self._allocate(capacity)
         at = 0
         while at < len(data):
-            at, rows, odds, lines = scan_lines(data, at, _PLACE, self._numbers, self._names, self._odd)
+            at, rows, odds, lines = scan_lines(data, at, _DESTINATIONS, self._numbers, self._names, self._odd)
             gone = self._look_closer(data, self._odd[:odds])
             self._line += lines
             for values, column in zip(self._fields, self.columns.values()):
@@ -375,12 +376,12 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
     if len(flat) != len(begins):  # older NumPy stops at a malformed number without an error
         return None
     values = flat.reshape(-1, len(SWF_FIELDS)).T
-    named = values[[SWF_FIELDS.index(name) for name in NAMED]]
+    named = values[[SWF_FIELDS.index(name) for name in NAME_FIELDS]]
     if ((values < 0) & (values != -1)).any() or (values >= 1e15).any() or (named != np.floor(named)).any():
         return None
     if (values[[SWF_FIELDS.index("job_id"), SWF_FIELDS.index("submit_time")]] < 0).any():
         return None
-    numbers = np.array([name not in NAMED for name in SWF_FIELDS])[:, None]
+    numbers = np.array([name not in NAME_FIELDS for name in SWF_FIELDS])[:, None]
     return np.where(numbers & (values == -1), np.nan, values)
 
 
@@ -414,7 +415,7 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
 def _is_sound(name: str, value: float) -> bool:
     """Whether a number is valid in a field: -1, or at least 0 and, in fields of names, whole."""
     is_valid = value == -1 or 0 <= value < math.inf
-    return is_valid and (name not in NAMED or (value == int(value) and value < 2**53))
+    return is_valid and (name not in NAME_FIELDS or (value == int(value) and value < 2**53))
 
 
 def _all_numbers(words: list[bytes]) -> bool:
@@ -429,20 +430,18 @@ ROWS = 65_536
 _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "MaxRecords", "Version", "columns")
 
 
-def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
+def write_chunks(trace: Trace) -> Iterator[str]:
     """Write a trace as SWF.
 
     Parameters
     ----------
     trace
         The log.
-    rows
-        Number of lines in each piece of text. Memory does not grow with the log.
 
     Yields
     ------
     str
-        The header, and then the lines in pieces.
+        The header, and then the lines in pieces of `ROWS`, so that memory does not grow with the log.
 
     Notes
     -----
@@ -460,8 +459,8 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     """
     start = trace.info.unix_start or (math.floor(trace.submit_time[0]) if len(trace) else 0.0)
     yield "".join(f"{line}\n" for line in _header(trace, start))
-    for first in range(0, len(trace), rows):
-        part = slice(first, min(first + rows, len(trace)))
+    for first in range(0, len(trace), ROWS):
+        part = slice(first, min(first + ROWS, len(trace)))
         columns = [_field(trace, name, start - trace.info.unix_start, part) for name in SWF_FIELDS]
         yield "".join(f"{' '.join(row)}\n" for row in zip(*columns))
 
@@ -479,7 +478,7 @@ def _header(trace: Trace, start: float) -> Iterator[str]:
     for key, amount in (("MaxNodes", info.max_nodes), ("MaxProcs", info.max_procs)):
         if amount > 0:
             yield f"; {key}: {_text(amount)}"
-    for key, column in _NAMED.items():
+    for key, column in _NAME_COLUMNS.items():
         values = trace.nominal(column)
         names = dict(info.names.get(column, {}))
         names.update({k: str(v) for v, k in zip(values.categories, _numbers(values)) if isinstance(v, str)})
@@ -503,7 +502,7 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
     amounts = trace.number(name)[part]
     if name == "submit_time":
         amounts = amounts - shift
-    if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
+    if COLUMNS[name].unit == "KiB":
         amounts = share_of(trace, name, "processor")[part]
     if (np.floor(amounts) == amounts).all() and (np.abs(amounts) < 2**53).all():
         return list(map(str, amounts.astype(np.int64).tolist()))

@@ -49,7 +49,7 @@ class LocalClock:
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._known: dict[int, tuple[float, float]] = {}
+        self._offsets_by_quarter: dict[int, tuple[float, float]] = {}
         self.local = self.repeated = self.skipped = 0
 
     def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,11 +85,11 @@ class LocalClock:
 
     def _offsets(self, quarter: int) -> tuple[float, float]:
         """Returns the offsets from UTC before and after a clock change at this quarter of an hour, in seconds."""
-        if quarter not in self._known:
+        if quarter not in self._offsets_by_quarter:
             wall = (_EPOCH + timedelta(seconds=quarter * _QUARTER)).replace(tzinfo=self._zone)
             ahead = [wall.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
-            self._known[quarter] = (ahead[0].total_seconds(), ahead[1].total_seconds())
-        return self._known[quarter]
+            self._offsets_by_quarter[quarter] = (ahead[0].total_seconds(), ahead[1].total_seconds())
+        return self._offsets_by_quarter[quarter]
 
 
 def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -128,7 +128,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
         epoch[rows], later[rows] = clock.epoch(wall)
     bad: list[int] = []
     for k in others:
-        value = _one(texts[k])
+        value = _parse_stamp(texts[k])
         if isinstance(value, float):
             epoch[k] = value
         elif value is None:
@@ -151,7 +151,7 @@ def _wall_seconds(texts: list[str]) -> np.ndarray | None:
         return None
 
 
-def _one(text: str) -> float | datetime | None:
+def _parse_stamp(text: str) -> float | datetime | None:
     """Returns epoch seconds or NaN as a float, a local time as a datetime, or None if the text is no time stamp."""
     word = text.strip()
     if word.lower() in _UNKNOWN:
@@ -173,6 +173,7 @@ UNFINISHED = (
 WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 Stamps = tuple[np.ndarray, np.ndarray]
 """Epoch seconds, and the seconds between the first and the second pass of a repeated hour (see `LocalClock`)."""
+AnyStamps = Stamps | None
 
 
 NO_TIME = 4294967294.0
@@ -235,7 +236,12 @@ def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
 
 
 def run_and_wait(
-    submit: np.ndarray, start: Stamps | None, end: Stamps | None, elapsed: np.ndarray, status: Nominal, held: np.ndarray
+    submit: np.ndarray,
+    start: AnyStamps,
+    end: AnyStamps,
+    elapsed: np.ndarray,
+    status: Nominal,
+    had_resources: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the run time and the wait of every job.
 
@@ -249,7 +255,7 @@ def run_and_wait(
         Recorded run times in seconds, shape (n,). NaN means unknown.
     status
         The job states, shape (n,).
-    held
+    had_resources
         Whether the record shows that a job had resources, for each job, shape (n,).
 
     Returns
@@ -273,7 +279,7 @@ def run_and_wait(
     goes_on = unfinished(status, stop)
     length = np.where(np.isnan(elapsed) & (begin < submit), np.nan, length)
     recorded = np.zeros(len(submit)) if start is None else begin  # a log without starts does not show who never ran
-    never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
+    never = never_ran(recorded, withdrawn & (length == 0) & ~had_resources) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
     return run, wait

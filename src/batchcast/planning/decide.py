@@ -74,7 +74,7 @@ _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Dead
 def why_ineligible(job: Plannable, terms: Terms) -> str:
     """Return the first reason why planning must not shorten this job's limit; empty if planning may shorten it.
 
-    >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=7200.0, partitions=("main",))
+    >>> job = Plannable("7", "7", 0.0, has_started=False, waits=True, limit=7200.0, partitions=("main",))
     >>> terms = Terms(0.0, {"main": 3600.0}, {"main": 86400.0}, partitions=frozenset({"main"}))
     >>> why_ineligible(job, terms), why_ineligible(job._replace(limit=math.inf), terms)
     ('', 'it has no limit')
@@ -125,7 +125,7 @@ def planned_by_another(job: Plannable) -> bool:
 
     If the job is not in our record, another batchcast instance has set the planned limit.
 
-    >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
+    >>> job = Plannable("7", "7", 0.0, has_started=False, waits=True, limit=60.0)
     >>> theirs = job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;")
     >>> planned_by_another(job), planned_by_another(theirs)
     (False, True)
@@ -219,7 +219,7 @@ def decide(
         actions += [action] if action else []
         if job.waits and (action is None or action.what == "note") and owner_of(job, entry, terms) is Owner.USERS:
             free.append(job)
-    actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
+    actions.sort(key=lambda a: (a.what != "restore", not a.job.has_started))
     return actions + _plans(free, jobs, terms, forecast, signal)
 
 
@@ -227,13 +227,13 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     """Return the step for a job that has an entry in the record; None if no step is needed."""
     if job.finished and entry.state in (State.INTENDED, State.PLANNED, State.RESTORING):
         return _note(job, entry, State.ENDED, terms, "the job ended before the next cycle")
-    if not (job.begun or job.waits):
+    if not (job.has_started or job.waits):
         return None
     why = "another user changed the job's time limit"
     if entry.state is State.YIELDING:
         return _yield(job, entry, terms, why)
     mine = owner_of(job, entry, terms)
-    by_start = entry.how is How.TIME_MIN and job.begun
+    by_start = entry.how is How.TIME_MIN and job.has_started
     if by_start and mine is not Owner.ANOTHERS:
         entry = entry._replace(submit_time=job.submit_time)  # the job keeps its --time-min when it is requeued
     if mine is Owner.ANOTHERS:
@@ -255,8 +255,8 @@ def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
 
     If the --time-min stayed, Slurm would lower the other person's limit too.
     """
-    lowered = job.begun and entry.planned <= job.limit < entry.user_limit
-    if job.time_min != entry.planned or (job.begun and not lowered):
+    lowered = job.has_started and entry.planned <= job.limit < entry.user_limit
+    if job.time_min != entry.planned or (job.has_started and not lowered):
         return _note(job, entry, State.FOREIGN, terms, why)
     theirs = entry.user_limit if lowered else job.limit
     return Action("restore", job, entry._replace(user_limit=theirs, state=State.YIELDING, at=terms.now), why)
@@ -269,7 +269,7 @@ def _note(job: Plannable, entry: Entry, state: State, terms: Terms, why: str) ->
 
 def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
     """Return why a planned limit must be restored; empty if the planned limit may stay."""
-    if job.begun:
+    if job.has_started:
         return "it has started"
     if job.submit_time != entry.submit_time:
         return "it was requeued"

@@ -189,7 +189,7 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     The other limit is no evidence for somebody else if slurmctld has started since (a killed slurmctld loses its latest
     changes), or if one of our changes may still take effect.
 
-    >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
+    >>> job = Plannable("7", "7", 0.0, has_started=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})
     >>> [str(owner_of(job._replace(limit=limit), entry, terms)) for limit in (600.0, 1200.0, 900.0)]
     ['ours', "another's", "another's"]
@@ -212,9 +212,9 @@ def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State
     """
     requeued = job.submit_time != entry.submit_time
     # a requeued job still has the --time-min of its first run; Slurm does not lower the limit of every started job
-    if entry.how is How.TIME_MIN and (requeued if stands else job.begun):
+    if entry.how is How.TIME_MIN and (requeued if stands else job.has_started):
         return None
-    if at_start and not stands and (job.begun or requeued):
+    if at_start and not stands and (job.has_started or requeued):
         return None  # the start script has restored the limit
     return State.RESTORED if stands else State.PLANNED
 
@@ -227,8 +227,8 @@ def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
     A running job keeps its --time-min, without any effect. The --time-min cannot be removed before a requeue.
 
     >>> entry = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0, How.TIME_MIN)
-    >>> job = Plannable("7", "7", 0.0, begun=True, waits=False, limit=900.0, time_min=600.0)
-    >>> waits = job._replace(begun=False, waits=True)
+    >>> job = Plannable("7", "7", 0.0, has_started=True, waits=False, limit=900.0, time_min=600.0)
+    >>> waits = job._replace(has_started=False, waits=True)
     >>> shown = (job, job._replace(limit=1200.0), waits, waits._replace(limit=1200.0))
     >>> [_stands_by_time_min(one, entry) for one in shown]
     [True, False, None, True]
@@ -238,7 +238,7 @@ def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
     ours, lowered = job.time_min == entry.planned, entry.planned <= job.limit < entry.user_limit
     if job.limit != entry.user_limit and not (lowered and ours):
         return None
-    if job.begun:
+    if job.has_started:
         return lowered
     if lowered and job.submit_time == entry.submit_time:
         return None  # Slurm lowers only limits of jobs that start

@@ -90,7 +90,7 @@ def is_done(job: Plannable, action: Action) -> bool:
         return job.limit == action.limit
     if action.what == "plan":
         return job.time_min == entry.planned
-    return job.limit == entry.user_limit and (job.begun or job.time_min == 0.0)
+    return job.limit == entry.user_limit and (job.has_started or job.time_min == 0.0)
 
 
 def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
@@ -107,7 +107,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
 
     >>> from batchcast.planning.record import State
     >>> def task(k):
-    ...     job = Plannable(f"5_{k}", "5", 0.0, begun=False, waits=True, limit=600.0)
+    ...     job = Plannable(f"5_{k}", "5", 0.0, has_started=False, waits=True, limit=600.0)
     ...     return Action("restore", job, Entry(job.job_id, 0.0, 600.0, 60.0, State.RESTORING, 0.0), "")
     >>> [(update.words, name) for update, name, _ in targets([task(1), task(2), task(4)], Terms(0.0, {}, {}))]
     [(('timelimit=10',), '5_[1-2,4]')]

@@ -22,7 +22,7 @@ from .rows import FIELDS, as_values, live_job, stored_values
 from .schema import forecasts, jobs, meta, moves, renewed
 from .statements import JOB
 
-KNOWN = [jobs.c[name] for name in JOB]
+JOB_COLUMNS = [jobs.c[name] for name in JOB]
 """The columns of a job that the clock reads."""
 MOST_ROWS = 400
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def untold_jobs(connection: Connection, cluster: str, until: float) -> list[Live
     list of LiveJob
     """
     untold = (jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
-    query = select(*KNOWN).where(jobs.c.cluster == cluster, *untold)
+    query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, *untold)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
 
 
@@ -82,7 +82,7 @@ def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) ->
     LiveJob
     """
     here = or_(jobs.c.told < DELIVERED_GONE, jobs.c.told_end >= max(since, -1e300))
-    query = select(*KNOWN).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
+    query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
     for row in connection.execute(query, execution_options={"yield_per": 5000}).mappings():
         yield live_job(dict(row))
 
@@ -144,7 +144,7 @@ def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
 
 
 def followed_by(
-    connection: Connection, cluster: str, like: Mapping[str, Any], since: float, until: float
+    connection: Connection, cluster: str, request: Mapping[str, Any], since: float, until: float
 ) -> int | None:
     """Find the first submitted job that matches the request in a question to `start --test`.
 
@@ -154,7 +154,7 @@ def followed_by(
         An open transaction.
     cluster
         Name of the cluster.
-    like
+    request
         The request: user, partition, procs and limit.
     since, until
         Range of submit times, in epoch seconds.
@@ -164,11 +164,11 @@ def followed_by(
     int or None
         The row of the first matching job that has no stored prediction of this kind yet.
     """
-    asked = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
+    has_question = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
     which = (
-        jobs.c.cluster == cluster, jobs.c.user_id == like["user"], jobs.c.partition_id == like["partition"],
-        jobs.c.req_procs == like["procs"], jobs.c.req_time == like["limit"],
-        jobs.c.submit_time >= math.floor(since), jobs.c.submit_time <= until, ~asked,
+        jobs.c.cluster == cluster, jobs.c.user_id == request["user"], jobs.c.partition_id == request["partition"],
+        jobs.c.req_procs == request["procs"], jobs.c.req_time == request["limit"],
+        jobs.c.submit_time >= math.floor(since), jobs.c.submit_time <= until, ~has_question,
     )  # fmt: skip
     row: int | None = connection.scalar(select(jobs.c.row).where(*which).order_by(jobs.c.submit_time).limit(1))
     return row
@@ -228,8 +228,8 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def waited_since(connection: Connection, cluster: str, moment: str, age: float, at: float) -> list[Mapping[str, Any]]:
-    """Return the jobs that, at the time `at`, have waited for the machine for `age` seconds, but less than twice as
+def waited_since(connection: Connection, cluster: str, moment: str, age: float, now: float) -> list[Mapping[str, Any]]:
+    """Return the jobs that, at the time `now`, have waited for the machine for `age` seconds, but less than twice as
     long.
 
     Parameters
@@ -242,7 +242,7 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
         Name of the moment, such as `waited_1h`. Jobs that already have a stored prediction with this name are left out.
     age
         Seconds.
-    at
+    now
         Epoch seconds.
 
     Returns
@@ -250,7 +250,7 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
     list of mappings
         Each with the renewed prediction of the job, and the prediction at its submission by the same method.
     """
-    values = {"cluster": cluster, "moment": moment, "latest": at - age, "earliest": at - 2.0 * age}
+    values = {"cluster": cluster, "moment": moment, "latest": now - age, "earliest": now - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]
 
 

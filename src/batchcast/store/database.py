@@ -74,7 +74,7 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = place.normal_url(url)
         self.failures = 0
-        self.shown = shown_url(self.url)
+        self.safe_url = shown_url(self.url)
         path = sqlite_path(self.url)
         if path is not None and not create:
             place.check_there(path)
@@ -114,12 +114,12 @@ class Store(AbstractContextManager["Store"]):
             return
         absent = re.compile(rf'\bjobs\.("?)({"|".join(map(re.escape, types))})\1(?!["\w])')
 
-        def unknown(found: re.Match[str]) -> str:
-            return f"CAST(NULL AS {types[found[2]]}) AS {found[1]}{found[2]}{found[1]}"
+        def as_null(match: re.Match[str]) -> str:
+            return f"CAST(NULL AS {types[match[2]]}) AS {match[1]}{match[2]}{match[1]}"
 
         @event.listens_for(self.engine, "before_cursor_execute", retval=True)
         def _unknown(_c: Any, _cursor: Any, words: str, values: Any, *_: Any) -> tuple[str, Any]:
-            return absent.sub(unknown, words), values
+            return absent.sub(as_null, words), values
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -166,12 +166,12 @@ class Store(AbstractContextManager["Store"]):
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = path.stat().st_size
                 if shutil.disk_usage(path.parent).free < 2 * before:
-                    what = f"{path.parent} has not enough free space for a second copy of {self.shown}"
+                    what = f"{path.parent} has not enough free space for a second copy of {self.safe_url}"
                     raise BatchcastError(what, hint="free some disk space")
                 for words in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     driver.execute(words)
             except sqlite3.Error as error:
-                raise trouble(self.shown, str(error), away=True) from error
+                raise trouble(self.safe_url, str(error), away=True) from error
         return before - path.stat().st_size
 
     def _tables_anew(self) -> int:
@@ -196,14 +196,15 @@ class Store(AbstractContextManager["Store"]):
             if "meta" not in tables:
                 if tables and sqlite_path(self.url) is not None:
                     what = f"is the database of another program (tables {', '.join(tables[:3])})"
-                    raise InputError(f"{self.shown} {what}", hint="choose another file with --store PATH")
+                    raise InputError(f"{self.safe_url} {what}", hint="choose another file with --store PATH")
                 if not create:
-                    raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect creates one")
+                    hint = "batchcast collect creates one"
+                    raise InputError(f"{self.safe_url} is not a store of batchcast", hint=hint)
                 metadata.create_all(connection)
                 connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
                 return
             version = schema_version(connection)
-        place.check_version(self.shown, version, OLDEST)
+        place.check_version(self.safe_url, version, OLDEST)
         with self.begin() as connection:
             if version < VERSION:  # so far, newer versions only added tables and columns
                 for table in metadata.sorted_tables:
@@ -219,7 +220,7 @@ class Store(AbstractContextManager["Store"]):
         path = sqlite_path(self.url)
         # SQLite may report a full disk as an I/O error
         full = "I/O error" in complaint and path is not None and shutil.disk_usage(path.parent).free < 1_000_000
-        return trouble(self.shown, complaint, away=lost or isinstance(error, OperationalError), full=full)
+        return trouble(self.safe_url, complaint, away=lost or isinstance(error, OperationalError), full=full)
 
 
 def schema_version(connection: Connection) -> int:
@@ -282,7 +283,7 @@ def _session_lock(store: Store) -> Iterator[None]:
 def _busy(store: Store) -> BatchcastError:
     """Returns the error for a store that another collector writes to."""
     return BatchcastError(
-        f"another collector is writing to {store.shown}",
+        f"another collector is writing to {store.safe_url}",
         hint="one store has one running collector: give each cluster a store of its own (--store PATH), or stop the "
         "other (systemctl status batchcast-collect)",
     )

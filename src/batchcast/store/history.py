@@ -30,13 +30,13 @@ from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Nominal, Trace
-from .clock_jobs import KNOWN, pieces, read_meta, write_meta
+from .clock_jobs import JOB_COLUMNS, pieces, read_meta, write_meta
 from .rows import NOTHING, as_prediction, features_of
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes
 from .sighted import AGAIN, FOLLOWED, LOST, OUTCOME, certain_order, followed, key_of, matched, new_row, outcome
 
-TOLD = ("told_start", "told_end", "told_status")
+DELIVERED_COLUMNS = ("told_start", "told_end", "told_status")
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Taken:
         return Taken(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
 
 
-def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
+def take_in(connection: Connection, cluster: str, sightings: Sequence[Sighting], sighted_at: float) -> Taken:
     """Insert new jobs and update known jobs from sightings. Storing the same sightings again changes nothing.
 
     Parameters
@@ -73,10 +73,10 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
         An open transaction.
     cluster
         Name of the cluster.
-    seen
+    sightings
         The sightings. If a sighting shows a job between two states, it only proves that the job exists, so it is
         ignored.
-    at
+    sighted_at
         Time of the sightings, in epoch seconds.
 
     Returns
@@ -84,19 +84,21 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     Taken
     """
     result = Taken()
-    for some in pieces(certain_order(seen)):
-        _take_chunk(connection, cluster, some, at, result)
+    for some in pieces(certain_order(sightings)):
+        _take_chunk(connection, cluster, some, sighted_at, result)
     return result
 
 
-def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float, result: Taken) -> None:
+def _take_chunk(
+    connection: Connection, cluster: str, sightings: Sequence[Sighting], sighted_at: float, result: Taken
+) -> None:
     """Inserts and updates the jobs of one chunk of sightings, and counts the changes in `result`."""
-    known_rows = _known(connection, cluster, set(map(key_of, seen)))
-    first_requests = _first_requests(connection, cluster, [s for s in seen if key_of(s) not in known_rows])
+    known_rows = _rows_by_key(connection, cluster, set(map(key_of, sightings)))
+    first_requests = _first_requests(connection, cluster, [s for s in sightings if key_of(s) not in known_rows])
     inserts, updates = [], []
-    for s, rows, row in matched(seen, known_rows):
+    for s, rows, row in matched(sightings, known_rows):
         if row is None:
-            values = new_row(cluster, s, at, rows) | first_requests.get(key_of(s), {})
+            values = new_row(cluster, s, sighted_at, rows) | first_requests.get(key_of(s), {})
             inserts.append(values)
             rows.append({**values, "row": None, "told": 0})
             result.new += 1
@@ -116,7 +118,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
     _update_rows(connection, updates)
 
 
-def _known(
+def _rows_by_key(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> defaultdict[tuple[str, float], list[dict[str, Any]]]:
     """Returns the rows of jobs with these keys, oldest run first."""
@@ -131,21 +133,21 @@ def _known(
 
 
 def _first_requests(
-    connection: Connection, cluster: str, seen: Sequence[Sighting]
+    connection: Connection, cluster: str, sightings: Sequence[Sighting]
 ) -> dict[tuple[str, float], dict[str, Any]]:
     """Returns the original requests of requeued jobs, by the key of the new run.
 
     The requests are read from an earlier run, because Slurm shows only the current request, which may have changed. The
     earlier run has ended with a status after which Slurm starts the job again, or still counts as open.
     """
-    earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
+    earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in sightings}))
     earlier = earlier.where(or_(jobs.c.open == 1, jobs.c.status.in_((*AGAIN, LOST)))).order_by(jobs.c.submit_time)
     runs = defaultdict(list)
-    for row in connection.execute(earlier).mappings() if seen else ():
+    for row in connection.execute(earlier).mappings() if sightings else ():
         runs[row["job_id"]].append(row)
     return {
         key_of(s): {column.name: before[-1][column.name] for column in declared.ASKED}
-        for s in seen
+        for s in sightings
         if (before := [row for row in runs[s.job_id] if row["submit_time"] < s.submit_time])
     }
 
@@ -158,7 +160,7 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
         del changed["status"]  # accounting reports the out-of-memory reason, while squeue still shows FAILED
     if again:  # the clock has delivered the job's end, so it must deliver its submission again
-        changed |= {"status": None, "end_time": None, "open": 1, **dict.fromkeys(TOLD), "told": 0}
+        changed |= {"status": None, "end_time": None, "open": 1, **dict.fromkeys(DELIVERED_COLUMNS), "told": 0}
     if row["vanished"] is not None and (s.is_open or changed):
         changed["vanished"] = None
     return changed
@@ -389,7 +391,7 @@ def to_trace(
     A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the partition.
     A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n log n).
     """
-    query = select(*KNOWN).where(
+    query = select(*JOB_COLUMNS).where(
         jobs.c.cluster == cluster,
         *[jobs.c.submit_time >= since] * (since > -math.inf),
         *[jobs.c.submit_time < until] * (until < math.inf),

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     offers: Sequence[Mapping[str, Any]]
     state: str = CHOSEN
     job_id: str | None = None
-    said: str | None = None
+    answer: str | None = None
     start_time: float | None = None
     end_time: float | None = None
 
@@ -114,11 +114,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         marks = ", ".join("?" * len(values))
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
-    def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
+    def note(self, token: str, state: str, job_id: str | None = None, answer: str | None = None) -> None:
         """Store the result of a submission. If the submission did not become a job, its key can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
         words = f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?"
-        self._connection.execute(words, (state, job_id, said, token))
+        self._connection.execute(words, (state, job_id, answer, token))
 
     def note_outcome(self, token: str, start: float | None, end: float | None) -> None:
         """Store when the job started and ended."""

@@ -135,7 +135,7 @@ def without_secrets(text: str, url: str) -> str:
     return text
 
 
-def version_number(text: str | None, shown: str) -> int:
+def version_number(text: str | None, store: str) -> int:
     """Return the schema version that is recorded in a store; InputError if the recorded text is not a number.
 
     >>> version_number("13", "store.db"), version_number(None, "store.db")
@@ -144,15 +144,15 @@ def version_number(text: str | None, shown: str) -> int:
     if not text:
         return 1
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError(f"{shown}: the stored value 'schema_version' is damaged: {text[:40]!r}", hint=RESTORE)
+        raise InputError(f"{store}: the stored value 'schema_version' is damaged: {text[:40]!r}", hint=RESTORE)
     return int(text)
 
 
-def check_version(shown: str, version: int, oldest: int = 0) -> None:
+def check_version(store: str, version: int, oldest: int = 0) -> None:
     """Raise BatchcastError if a newer batchcast wrote the store, or if its version is below `oldest`, so that it cannot
     be migrated. Nothing in the store is changed.
     """
-    has = f"{shown} has schema version {version}, but this batchcast"
+    has = f"{store} has schema version {version}, but this batchcast"
     if version > VERSION:
         raise BatchcastError(
             f"{has} supports only versions up to {VERSION}",
@@ -201,13 +201,13 @@ def mode_of(url: str) -> int:
     return 0o600 if path is None else path.stat().st_mode & 0o777
 
 
-OTHERS = 0o077
+OTHER_USERS = 0o077
 """The permission bits of the group and of others."""
 
 
 def is_open(url: str) -> bool:
     """Return whether other users can read or write the file of a store; False for a database without a file."""
-    return bool(mode_of(url) & OTHERS)
+    return bool(mode_of(url) & OTHER_USERS)
 
 
 def close_to_others(url: str) -> bool:
@@ -219,9 +219,9 @@ def close_to_others(url: str) -> bool:
     OSError
         If the user of this process does not own the files.
     """
-    opened = [one for one in _files(url) if one.stat().st_mode & OTHERS]
+    opened = [one for one in _files(url) if one.stat().st_mode & OTHER_USERS]
     for one in opened:
-        one.chmod(one.stat().st_mode & 0o777 & ~OTHERS)
+        one.chmod(one.stat().st_mode & 0o777 & ~OTHER_USERS)
     return bool(opened)
 
 
@@ -259,12 +259,12 @@ def make_closed(path: Path) -> bool:
     return True
 
 
-def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
+def trouble(store: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
     """Translate a database's message to one of batchcast's errors, with advice.
 
     Parameters
     ----------
-    shown
+    store
         The store, without secrets.
     complaint
         The message of the database.
@@ -279,11 +279,11 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
     """
     if full or re.search("database or disk is full|No space", complaint):
         hint = "free some disk space; the collector then continues by itself"
-        return BatchcastError(f"the disk of {shown} is full ({complaint}); nothing was written", hint=hint)
+        return BatchcastError(f"the disk of {store} is full ({complaint}); nothing was written", hint=hint)
     for pattern, kind, what, hint in _TROUBLES:
         if re.search(pattern, complaint):
-            return kind(f"{shown}{what}: {complaint}", hint=hint)
-    return (Unreachable if away else BatchcastError)(f"{shown}: {complaint}", hint="batchcast doctor checks the store")
+            return kind(f"{store}{what}: {complaint}", hint=hint)
+    return (Unreachable if away else BatchcastError)(f"{store}: {complaint}", hint="batchcast doctor checks the store")
 
 
 _TROUBLES: tuple[tuple[str, type[BatchcastError], str, str], ...] = (

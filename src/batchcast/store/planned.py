@@ -19,7 +19,7 @@ from .statements import TEXTS
 
 SWITCH = "plan_off"
 """Name of the stored value that `plan --off` sets for a cluster."""
-OTHERS = "plan_others"
+OTHER_PLANNERS = "plan_others"
 """Name of the stored value about jobs that another installation of batchcast plans."""
 
 
@@ -211,9 +211,9 @@ def order_of(values: Mapping[str, Any]) -> dict[str, Standing]:
 
 
 def write_order(
-    connection: Connection, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float
+    connection: Connection, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], now: float
 ) -> None:
     """Store the factors of all job records, and add the steps to the audit log, within the caller's transaction."""
     _be_on_disk(connection)
     write_meta(connection, cluster, **{ORDER_RECORD: record or None})
-    _audit(connection, cluster, [(at, step._replace(what=f"{STEP} {step.what}")) for step in steps])
+    _audit(connection, cluster, [(now, step._replace(what=f"{STEP} {step.what}")) for step in steps])

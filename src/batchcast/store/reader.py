@@ -28,7 +28,7 @@ from .rows import stored_values
 from .statements import JOB, TEXTS
 
 Row = dict[str, Any]
-_NAMED = re.compile(r"(?<!:):([a-z_]\w*)")
+_PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
 
 
 LOOK_EVERY = 500
@@ -70,10 +70,10 @@ class Reader(AbstractContextManager["Reader"]):
     """
 
     def __init__(self, url: str) -> None:
-        self.url, self.shown = url, shown_url(url)
+        self.url, self.safe_url = url, shown_url(url)
         self._absent: frozenset[str] = frozenset()
         self._open(sqlite_path(url))
-        place.check_version(self.shown, self.schema_version())
+        place.check_version(self.safe_url, self.schema_version())
         self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
@@ -113,7 +113,7 @@ class Reader(AbstractContextManager["Reader"]):
         for name in self._absent:
             text = text.replace(f'jobs."{name}"', f'NULL AS "{name}"')
         until = _until.get()
-        for k, row in enumerate(self._rows(text, {**dict.fromkeys(_NAMED.findall(text)), **values})):
+        for k, row in enumerate(self._rows(text, {**dict.fromkeys(_PARAMETER.findall(text)), **values})):
             if k % LOOK_EVERY == 0 and time.monotonic() > until:
                 raise TooLong("the answer takes too long", hint="use a shorter time span")
             yield row
@@ -142,13 +142,13 @@ class Reader(AbstractContextManager["Reader"]):
                 for row in cursor:
                     yield dict(zip(names, row))
             else:
-                yield from self._connection.cursor().stream(_NAMED.sub(r"%(\1)s", text.replace("%", "%%")), values)
+                yield from self._connection.cursor().stream(_PARAMETER.sub(r"%(\1)s", text.replace("%", "%%")), values)
         except self._wrong as error:
             raise self._explained(error) from None
 
     def memory(self, cluster: str) -> dict[str, Any]:
         """Return the values that the table `meta` has for a cluster, by name."""
-        return stored_values(self.ask("memory", cluster=cluster), self.shown)
+        return stored_values(self.ask("memory", cluster=cluster), self.safe_url)
 
     def clusters(self) -> list[str]:
         """Return the clusters in this store."""
@@ -183,7 +183,7 @@ class Reader(AbstractContextManager["Reader"]):
     def schema_version(self) -> int:
         """Return the schema version of the tables."""
         rows = self.ask("schema_version")
-        return place.version_number(rows[0]["value"] if rows else None, self.shown)
+        return place.version_number(rows[0]["value"] if rows else None, self.safe_url)
 
     def pages(self) -> str:
         """Return the result of SQLite's check of its file: `ok`, or the first error."""
@@ -202,7 +202,7 @@ class Reader(AbstractContextManager["Reader"]):
     def _explained(self, error: Exception) -> BatchcastError:
         """Returns a failure of the database as one of batchcast's errors."""
         complaint = place.without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
-        return trouble(self.shown, complaint, away=isinstance(error, self._away))
+        return trouble(self.safe_url, complaint, away=isinstance(error, self._away))
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:

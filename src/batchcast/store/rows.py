@@ -71,7 +71,7 @@ _KINDS: Mapping[str, Any] = {
 """The types of a cluster's values in the table `meta`, by name. The types of other values are not checked."""
 
 
-def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, Any]:
+def stored_values(rows: Iterable[Mapping[str, Any]], store: str) -> dict[str, Any]:
     """Return the values of a cluster from rows of the table `meta` with the columns `name` and `value`.
 
     Raises
@@ -95,7 +95,7 @@ def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, An
             if row["name"] in _KINDS:
                 msgspec.convert(value, _KINDS[row["name"]])
         except (ValueError, TypeError, RecursionError) as error:  # a ValidationError is a ValueError
-            raise InputError(f"{shown}: the stored value {row['name']!r} is damaged: {error}", hint=RESTORE) from None
+            raise InputError(f"{store}: the stored value {row['name']!r} is damaged: {error}", hint=RESTORE) from None
     return values
 
 

@@ -45,10 +45,10 @@ TABLES = {
 """The tables of a store that is written from one sacct call, and their columns, which have no SQL types."""
 
 
-def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
+def certain_order(sightings: Sequence[Sighting]) -> list[Sighting]:
     """Return the sightings whose state is certain (not between two states), sorted by job and by start time."""
     # a job that has not started (NaN) comes last: min() returns its first argument if the second is NaN
-    return sorted((s for s in seen if s.certain), key=lambda s: (*key_of(s), min(math.inf, s.start_time)))
+    return sorted((s for s in sightings if s.certain), key=lambda s: (*key_of(s), min(math.inf, s.start_time)))
 
 
 def key_of(s: Sighting) -> tuple[str, float]:
@@ -57,20 +57,20 @@ def key_of(s: Sighting) -> tuple[str, float]:
 
 
 def matched(
-    seen: Iterable[Sighting], rows_by_key: Mapping[tuple[str, float], list[dict[str, Any]]]
+    sightings: Iterable[Sighting], rows_by_key: Mapping[tuple[str, float], list[dict[str, Any]]]
 ) -> Iterator[tuple[Sighting, list[dict[str, Any]], dict[str, Any] | None]]:
     """Yield each sighting with the known runs that have its job id and submit time, and the run that it belongs to.
 
     The run is None if the sighting shows a new run. The caller then adds the new run to the known runs.
     """
     seen_of_key: Counter[tuple[str, float]] = Counter()
-    for s in seen:
+    for s in sightings:
         rows = rows_by_key[key_of(s)]
         yield s, rows, matching(rows, s, seen_of_key[key_of(s)])
         seen_of_key[key_of(s)] += 1
 
 
-def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
+def write_once(path: Path, cluster: str, sightings: Sequence[Sighting], sighted_at: float) -> None:
     """Write a store from sightings at one time, with the rows that `history.take_in` would write to an empty store.
 
     Parameters
@@ -79,15 +79,15 @@ def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) ->
         Path of the new store.
     cluster
         Name of the cluster.
-    seen
+    sightings
         The sightings.
-    at
+    sighted_at
         Epoch seconds.
     """
     rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    for s, rows, row in matched(certain_order(seen), rows_by_key):
+    for s, rows, row in matched(certain_order(sightings), rows_by_key):
         if row is None:
-            rows.append(new_row(cluster, s, at, rows))
+            rows.append(new_row(cluster, s, sighted_at, rows))
     with closing(sqlite3.connect(path)) as store, store:
         for table, columns in TABLES.items():
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
@@ -128,19 +128,19 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
     return None if followed and again and status_from_sacct(s.state) not in AGAIN else last
 
 
-def new_row(cluster: str, s: Sighting, at: float, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a run that is seen for the first time, at epoch second `at`.
+def new_row(cluster: str, s: Sighting, sighted_at: float, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a run that is seen for the first time, at epoch second `sighted_at`.
 
     `earlier` are the known runs with the same job id and submit time. The new run gets the request of the first run.
     """
-    request = earlier[0] if earlier else s.asked
+    request = earlier[0] if earlier else s.requested
     return {
         **{column.name: sql_value(request.get(column.name)) for column in declared.ASKED},
         "cluster": cluster,
         "job_id": s.job_id,
         "submit_time": s.submit_time,
         "restarts": len(earlier),
-        "first_seen": at,
+        "first_seen": sighted_at,
         **followed(s),
         **outcome(s),
     }
@@ -148,7 +148,7 @@ def new_row(cluster: str, s: Sighting, at: float, earlier: Sequence[dict[str, An
 
 def followed(s: Sighting) -> dict[str, Any]:
     """Return the columns that change while a job is in the system."""
-    now = {"limit_now": s.asked.get("req_time"), "state": s.state.lower()}
+    now = {"limit_now": s.requested.get("req_time"), "state": s.state.lower()}
     return {name: sql_value(now.get(name, getattr(s, name, None))) for name in FOLLOWED}
 
 
@@ -160,7 +160,7 @@ def outcome(s: Sighting) -> dict[str, Any]:
         "status": None if s.is_open else status_from_sacct(s.state),
         "open": int(s.is_open),
         "unmeasured": s.unmeasured or None,
-        **{column.name: sql_value(s.held.get(column.name)) for column in _AFTER},
+        **{column.name: sql_value(s.allocated.get(column.name)) for column in _AFTER},
     }
 
 

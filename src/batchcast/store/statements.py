@@ -20,21 +20,21 @@ JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARE
 """The columns of a job: its times and states, and every declared column."""
 
 
-def _of(table: str, names: str) -> str:
+def _quoted(table: str, names: str) -> str:
     """Returns quoted column names of a table."""
     return ", ".join(f'{table}."{name}"' for name in names.split())  # quoted, because some names are SQL keywords
 
 
-_JOB = _of("jobs", " ".join(JOB))
-_SAID = _of("forecasts", "point_s levels quantiles_s basis grounds")
-_USED = _of(
+_JOB = _quoted("jobs", " ".join(JOB))
+_PREDICTION = _quoted("forecasts", "point_s levels quantiles_s basis grounds")
+_USAGE_COLUMNS = _quoted(
     "jobs",
     "user_id account partition_id job_name submit_time start_time end_time status req_time req_procs alloc_procs",
 )
-_HERE = "jobs.cluster = :cluster"
+_CLUSTER = "jobs.cluster = :cluster"
 _ENDED = "jobs.end_time >= :since AND jobs.end_time < :until AND jobs.open = 0"
-_WAITS = f"{_HERE} AND jobs.open = 1 AND jobs.start_time IS NULL"
-_RUNS = f"{_HERE} AND jobs.open = 1 AND jobs.start_time IS NOT NULL"
+_WAITS = f"{_CLUSTER} AND jobs.open = 1 AND jobs.start_time IS NULL"
+_RUNS = f"{_CLUSTER} AND jobs.open = 1 AND jobs.start_time IS NOT NULL"
 
 
 def _if_given(*names: str) -> str:
@@ -51,10 +51,10 @@ def _with(kind: str, method: str = " AND forecasts.method = :method") -> str:
         AND forecasts.moment = 'submit'{method}"""
 
 
-def _used(more: str, where: str) -> str:
+def _usage(more: str, where: str) -> str:
     """Returns a query of the columns that usage figures need, by user, account or partition."""
-    return f"""SELECT {_USED}{", " * bool(more)}{_of("jobs", more)} FROM jobs
-        WHERE {_HERE} AND {_if_given("user_id", "account", "partition_id")} AND {where}"""
+    return f"""SELECT {_USAGE_COLUMNS}{", " * bool(more)}{_quoted("jobs", more)} FROM jobs
+        WHERE {_CLUSTER} AND {_if_given("user_id", "account", "partition_id")} AND {where}"""
 
 
 def _issued(more: str, where: str) -> str:
@@ -62,15 +62,15 @@ def _issued(more: str, where: str) -> str:
 
     `known_at` is the time of the outcome, NULL while there is none.
     """
-    return f"""SELECT o.*, {_of("jobs", f"user_id {more}")},
+    return f"""SELECT o.*, {_quoted("jobs", f"user_id {more}")},
             CASE WHEN o.resolution = 'started' THEN jobs.start_time ELSE jobs.end_time END AS known_at
         FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
-        WHERE {_HERE} AND {where} AND o.as_of >= :since AND o.as_of < :until AND {_if_given("partition_id")}"""
+        WHERE {_CLUSTER} AND {where} AND o.as_of >= :since AND o.as_of < :until AND {_if_given("partition_id")}"""
 
 
 # The rows of a job by either of its ids. With UNION both queries use an index; a condition with OR would scan all jobs.
-_KNOWN_AS = f"""jobs.row IN (SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.job_id = :job_id
-        UNION ALL SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.raw_id = :job_id)"""
+_KNOWN_AS = f"""jobs.row IN (SELECT jobs.row FROM jobs WHERE {_CLUSTER} AND jobs.job_id = :job_id
+        UNION ALL SELECT jobs.row FROM jobs WHERE {_CLUSTER} AND jobs.raw_id = :job_id)"""
 _LATEST = "ORDER BY jobs.submit_time DESC, jobs.row DESC LIMIT 1"
 # The limit that was last set by the user or an operator. A planned limit is replaced by the user's limit.
 _LIMIT_NOW = """coalesce((SELECT planned.user_limit FROM planned
@@ -82,29 +82,29 @@ TEXTS: dict[str, str] = {
     "memory": "SELECT name, value FROM meta WHERE cluster = :cluster",
     "clusters": "SELECT DISTINCT cluster FROM meta WHERE cluster != '' ORDER BY cluster",
     "schema_version": "SELECT value FROM meta WHERE cluster = '' AND name = 'schema_version'",
-    "waiting": f"""SELECT {_JOB}, {_of("jobs", "expected_start reason priority")}, {_LIMIT_NOW},
-            forecasts.method, {_SAID}, forecasts.as_of, {_RENEWED}
+    "waiting": f"""SELECT {_JOB}, {_quoted("jobs", "expected_start reason priority")}, {_LIMIT_NOW},
+            forecasts.method, {_PREDICTION}, forecasts.as_of, {_RENEWED}
         FROM jobs {_with("wait")} LEFT JOIN renewed ON renewed.row = jobs.row AND renewed.method = :method
         WHERE {_WAITS} AND {_if_given("user_id")}
         AND (CAST(:job_id AS TEXT) IS NULL OR jobs.job_id = :job_id OR jobs.job_id LIKE :tasks ESCAPE '!')
         ORDER BY jobs.submit_time + 0, jobs.row""",
-    "moves": f"""SELECT {_of("moves", "row as_of likely_start by_90_start")}
+    "moves": f"""SELECT {_quoted("moves", "row as_of likely_start by_90_start")}
         FROM moves JOIN jobs ON jobs.row = moves.row
         WHERE moves.cluster = :cluster AND {_if_given("user_id")} ORDER BY moves.as_of""",
     "open_with": f"""SELECT {_JOB}, jobs.reason, jobs.priority, {_LIMIT_NOW}, min(forecasts.point_s) AS run_point_s
         FROM jobs {_with("runtime", method="")}
-        WHERE {_HERE} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos", "partition_id")}
+        WHERE {_CLUSTER} AND jobs.open = 1 AND {_if_given("user_id", "account", "qos", "partition_id")}
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')
         AND (CAST(:license AS TEXT) IS NULL OR jobs.licenses LIKE :license ESCAPE '!')
         GROUP BY jobs.row ORDER BY jobs.submit_time, jobs.row""",
     # The order by submit time lets an index find the latest rows without reading the other rows.
-    "started_forecasts": f"""SELECT {_of("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id,
+    "started_forecasts": f"""SELECT {_quoted("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id,
             jobs.start_time AS known_at
         FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
-        WHERE {_HERE} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method
+        WHERE {_CLUSTER} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method
         AND o.grounds != :nothing AND o.as_of >= :since AND {_if_given("partition_id")}
         ORDER BY jobs.submit_time DESC, o.id DESC LIMIT :most""",
-    "late_forecasts": f"""SELECT {_of("forecasts", "point_s levels quantiles_s grounds as_of")},
+    "late_forecasts": f"""SELECT {_quoted("forecasts", "point_s levels quantiles_s grounds as_of")},
             :until - jobs.submit_time AS outcome_s, jobs.reason
         FROM jobs {_with("wait").removeprefix("LEFT ")}
         WHERE {_WAITS} AND forecasts.grounds != :nothing AND forecasts.as_of >= :since
@@ -114,28 +114,28 @@ TEXTS: dict[str, str] = {
         WHERE {_KNOWN_AS} AND (jobs.start_time IS NOT NULL OR jobs.open = 0) {_LATEST}""",
     # `since` is needed because a cluster that is set up anew counts its jobs from 1 again.
     "times_of": f"""SELECT jobs.start_time, jobs.end_time FROM jobs
-        WHERE {_HERE} AND jobs.job_id = :job_id AND jobs.submit_time >= :since ORDER BY jobs.submit_time LIMIT 1""",
-    "has_started": f"SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.start_time IS NOT NULL LIMIT 1",
+        WHERE {_CLUSTER} AND jobs.job_id = :job_id AND jobs.submit_time >= :since ORDER BY jobs.submit_time LIMIT 1""",
+    "has_started": f"SELECT jobs.row FROM jobs WHERE {_CLUSTER} AND jobs.start_time IS NOT NULL LIMIT 1",
     "latest": f"SELECT {_JOB} FROM jobs WHERE {_KNOWN_AS} {_LATEST}",
     "usual_of": f"""SELECT account, qos, group_id FROM (
-            SELECT jobs.account, jobs.qos, jobs.group_id FROM jobs WHERE {_HERE} AND jobs.user_id = :user
+            SELECT jobs.account, jobs.qos, jobs.group_id FROM jobs WHERE {_CLUSTER} AND jobs.user_id = :user
             ORDER BY jobs.submit_time + 0 DESC, jobs.row DESC LIMIT 100) lately
         GROUP BY account, qos, group_id ORDER BY count(*) DESC, account, qos LIMIT 1""",
     "qos_of": f"""SELECT DISTINCT jobs.partition_id, jobs.qos FROM jobs
-        WHERE {_HERE} AND jobs.user_id = :user AND jobs.submit_time + 0 >= :since AND jobs.qos IS NOT NULL
+        WHERE {_CLUSTER} AND jobs.user_id = :user AND jobs.submit_time + 0 >= :since AND jobs.qos IS NOT NULL
         ORDER BY jobs.partition_id, jobs.qos""",
     "gpu_types_of": f"""SELECT DISTINCT jobs.partition_id, jobs.gpu_type FROM jobs
-        WHERE {_HERE} AND jobs.submit_time >= :since AND jobs.req_gpus > 0
+        WHERE {_CLUSTER} AND jobs.submit_time >= :since AND jobs.req_gpus > 0
         ORDER BY jobs.partition_id, jobs.gpu_type""",
     "own_runs": f"""SELECT jobs.job_name, jobs.start_time, jobs.end_time FROM jobs
-        WHERE {_HERE} AND jobs.user_id = :user AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL
+        WHERE {_CLUSTER} AND jobs.user_id = :user AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL
         AND jobs.job_name IS NOT NULL AND jobs.status = 'completed' ORDER BY jobs.end_time DESC LIMIT 2000""",
     "issued": _issued("start_time partition_id req_procs", "(o.kind = 'runtime' OR o.kind = 'wait')"),
     "fell_back": f"""SELECT forecasts.method, count(*) AS forecasts,
             count(*) FILTER (WHERE forecasts.grounds = 'fallback') AS fell_back,
             max(CASE WHEN forecasts.grounds = 'fallback' THEN forecasts.basis END) AS basis
         FROM forecasts JOIN jobs ON jobs.row = forecasts.row
-        WHERE {_HERE} AND forecasts.kind = 'runtime' AND forecasts.moment = 'submit' AND forecasts.as_of >= :since
+        WHERE {_CLUSTER} AND forecasts.kind = 'runtime' AND forecasts.moment = 'submit' AND forecasts.as_of >= :since
         GROUP BY forecasts.method ORDER BY forecasts.method""",
     "issued_memory": _issued(
         "req_mem_kib req_nodes", "(o.kind = 'memory' OR o.kind = 'request') AND o.moment = 'submit'"
@@ -147,8 +147,8 @@ TEXTS: dict[str, str] = {
             count(*) FILTER (WHERE jobs.status = 'out_of_memory') AS ran_out,
             count(*) FILTER (WHERE jobs.used_mem_kib BETWEEN jobs.req_mem_kib * 0.999 AND jobs.req_mem_kib * 1.001)
                 AS copied
-        FROM jobs WHERE {_HERE} AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL AND jobs.open = 0""",
-    "ran_by_itself": _used(
+        FROM jobs WHERE {_CLUSTER} AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL AND jobs.open = 0""",
+    "ran_by_itself": _usage(
         "job_id used_mem_kib alloc_nodes req_mem_kib req_nodes",
         f"""{_ENDED} AND jobs.start_time IS NOT NULL
         AND jobs.status IN ('completed', 'failed', 'timeout', 'out_of_memory')
@@ -156,38 +156,38 @@ TEXTS: dict[str, str] = {
     ),
     # Every job with events that the live clock has delivered, or will deliver by `until`, except jobs that had left the
     # system before `since`.
-    "clock_jobs": f"""SELECT {_JOB} FROM jobs WHERE {_HERE} AND (jobs.told > 0 OR jobs.submit_time <= :until)
+    "clock_jobs": f"""SELECT {_JOB} FROM jobs WHERE {_CLUSTER} AND (jobs.told > 0 OR jobs.submit_time <= :until)
         AND (jobs.told < {DELIVERED_GONE} OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
-    "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_SAID} FROM jobs {_with("runtime")}
-        WHERE {_RUNS} AND {_if_given("user_id")} ORDER BY jobs.start_time, jobs.row""",
-    "used": _used("req_gpus gpu_type", _ENDED),
-    "used_memory": _used(
+    "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_PREDICTION}
+        FROM jobs {_with("runtime")} WHERE {_RUNS} AND {_if_given("user_id")} ORDER BY jobs.start_time, jobs.row""",
+    "used": _usage("req_gpus gpu_type", _ENDED),
+    "used_memory": _usage(
         "alloc_nodes used_mem_kib req_mem_kib req_nodes",
         f"""{_ENDED} AND jobs.start_time IS NOT NULL
         AND (jobs.used_mem_kib IS NOT NULL OR jobs.status = 'out_of_memory')""",
     ),
-    "peaks_since": f"""SELECT {_of("jobs", "user_id job_name status end_time")},
-            {_of("jobs", "alloc_nodes used_mem_kib req_mem_kib req_nodes")}
-        FROM jobs WHERE {_HERE} AND jobs.end_time > :after AND jobs.open = 0 AND jobs.start_time IS NOT NULL
+    "peaks_since": f"""SELECT {_quoted("jobs", "user_id job_name status end_time")},
+            {_quoted("jobs", "alloc_nodes used_mem_kib req_mem_kib req_nodes")}
+        FROM jobs WHERE {_CLUSTER} AND jobs.end_time > :after AND jobs.open = 0 AND jobs.start_time IS NOT NULL
         AND jobs.user_id IS NOT NULL AND jobs.job_name IS NOT NULL
         AND (jobs.used_mem_kib IS NOT NULL OR jobs.status = 'out_of_memory')
         ORDER BY jobs.end_time DESC LIMIT :most""",
-    "still_open": _used("req_gpus gpu_type", "jobs.open = 1"),
-    "nth_last_end": f"""SELECT jobs.end_time FROM jobs WHERE {_HERE} AND jobs.open = 0 AND jobs.end_time IS NOT NULL
+    "still_open": _usage("req_gpus gpu_type", "jobs.open = 1"),
+    "nth_last_end": f"""SELECT jobs.end_time FROM jobs WHERE {_CLUSTER} AND jobs.open = 0 AND jobs.end_time IS NOT NULL
         ORDER BY jobs.end_time DESC LIMIT 1 OFFSET :most""",
     "running": f"""SELECT count(*) FILTER (WHERE jobs.user_id IS NULL OR jobs.user_id != :user) AS others,
             sum(jobs.alloc_nodes) FILTER (WHERE jobs.user_id = :user) AS own_nodes
         FROM jobs WHERE {_RUNS}""",
-    "plan_week": f"""SELECT {_of("jobs", "job_id submit_time user_id account partition_id qos req_time")}, {_SAID}
-        FROM jobs {_with("runtime")}
-        WHERE {_HERE} AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0""",
-    "arms": f"""SELECT {_of("jobs", "job_id user_id partition_id qos submit_time start_time end_time req_procs")}
-        FROM jobs WHERE {_HERE} AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0
+    "plan_week": f"""SELECT {_quoted("jobs", "job_id submit_time user_id account partition_id qos req_time")},
+            {_PREDICTION} FROM jobs {_with("runtime")}
+        WHERE {_CLUSTER} AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0""",
+    "arms": f"""SELECT {_quoted("jobs", "job_id user_id partition_id qos submit_time start_time end_time req_procs")}
+        FROM jobs WHERE {_CLUSTER} AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0
         AND jobs.start_time IS NOT NULL AND jobs.end_time IS NOT NULL""",
     "issued_since": f"""SELECT forecasts.id, forecasts.kind,
-            {_of("jobs", "job_id user_id partition_id job_name req_procs")}, forecasts.method, {_SAID}
+            {_quoted("jobs", "job_id user_id partition_id job_name req_procs")}, forecasts.method, {_PREDICTION}
         FROM forecasts JOIN jobs ON jobs.row = forecasts.row
-        WHERE forecasts.id > :after AND {_HERE} AND (forecasts.moment = 'submit' OR forecasts.moment = 'next')
+        WHERE forecasts.id > :after AND {_CLUSTER} AND (forecasts.moment = 'submit' OR forecasts.moment = 'next')
         AND (forecasts.kind = 'limit' AND forecasts.method = :limit_method
             OR forecasts.kind = 'wait' AND forecasts.method = :wait_method
             OR forecasts.kind = 'request' AND forecasts.method = :memory_method)
@@ -199,5 +199,5 @@ TEXTS: dict[str, str] = {
     "tokens": "SELECT * FROM tokens ORDER BY created, id",
     "counts": f"""SELECT count(*) AS jobs, min(jobs.submit_time) AS first,
             count(*) FILTER (WHERE jobs.told_end != jobs.end_time OR jobs.told_start != jobs.start_time) AS corrected
-        FROM jobs WHERE {_HERE}""",
+        FROM jobs WHERE {_CLUSTER}""",
 }

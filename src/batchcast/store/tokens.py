@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ID_BYTES, SECRET_BYTES = 4, 32
 PREFIX = "bct"
-_WHOLE = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})")
+_TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})")
 
 
 def token_of(random: bytes) -> str:
@@ -49,7 +49,7 @@ def id_of(token: str) -> str | None:
     >>> id_of(token_of(bytes(36))), id_of("bct_1_2")
     ('00000000', None)
     """
-    match = _WHOLE.fullmatch(token)
+    match = _TOKEN.fullmatch(token)
     return match[1] if match else None
 
 
@@ -58,12 +58,12 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def user_of(known: Mapping[str, Mapping[str, Any]], token: str, now: float) -> str | None:
+def user_of(token_rows: Mapping[str, Mapping[str, Any]], token: str, now: float) -> str | None:
     """Return the user of a token.
 
     Parameters
     ----------
-    known
+    token_rows
         Rows of the table `tokens` by id.
     token
         The token.
@@ -81,7 +81,7 @@ def user_of(known: Mapping[str, Mapping[str, Any]], token: str, now: float) -> s
     >>> user_of({"00000000": row}, token_of(bytes(36)), 10.0), user_of({"00000000": row}, token_of(bytes(36)), 20.0)
     ('ada', None)
     """
-    row = known.get(id_of(token) or "")
+    row = token_rows.get(id_of(token) or "")
     if row is None or not hmac.compare_digest(row["digest"], digest_of(token)):
         return None
     return str(row["user_id"]) if state_of(row, now) == "valid" else None

@@ -124,12 +124,12 @@ def _names(pa: Any, values: Any, is_mixed: bool) -> Nominal:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     combined = values.unify_dictionaries().combine_chunks()
-    names = [None if c is None else _word(c) if is_mixed else c for c in combined.dictionary.to_pylist()]
+    names = [None if c is None else _json_category(c) if is_mixed else c for c in combined.dictionary.to_pylist()]
     codes = np.asarray(combined.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
     return Nominal.recode(codes, names)
 
 
-def _word(text: str) -> int | str:
+def _json_category(text: str) -> int | str:
     """Decodes a JSON whole number or text; ValueError for any other value."""
     value = json.loads(text)
     if isinstance(value, bool) or not isinstance(value, (int, str)):

@@ -149,9 +149,8 @@ class Nominal:
         Nominal(codes=array([ 1, -1,  0, -1], dtype=int32), categories=('a', 'b'))
         """
         ordered = sorted_names(name for name in names if name is not None)
-        code = {name: k for k, name in enumerate(ordered)}
-        new = np.array([*(-1 if name is None else code[name] for name in names), -1], dtype=np.int32)
-        return cls(new[codes], ordered)
+        code: dict[int | str | None, int] = {None: -1, **{name: k for k, name in enumerate(ordered)}}
+        return cls(np.array([*(code[name] for name in names), -1], dtype=np.int32)[codes], ordered)
 
     @classmethod
     def join(cls, parts: Sequence[Nominal]) -> Nominal:
@@ -223,9 +222,9 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT = 2.0**53
 
 
-def did_you_mean(word: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
-    """Return a hint with the most similar known words; empty if none is similar."""
-    near = get_close_matches(word, list(known), most, cutoff)
+def did_you_mean(name: str, accepted: Iterable[str], most: int = 3) -> str:
+    """Return a hint with the most similar accepted names; empty if none is similar."""
+    near = get_close_matches(name, list(accepted), most)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -312,21 +311,20 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     if isinstance(values, Nominal):
         return values
     array = _array(name, values)
-    declared = COLUMNS.get(name)
-    if declared is not None and declared.kind == "id":
+    kind = COLUMNS[name].kind if name in COLUMNS else ""
+    if kind == "id":
         return _ids(array)
-    if declared is not None and declared.kind == "nominal":
+    if kind == "nominal":
         return Nominal.encode(array.tolist() if array.dtype.kind in "OUSb" else array)
     if array.dtype.kind in "Mm":
         return _seconds(array, unix_start)
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
     is_time = array.dtype.kind == "O" and _holds_time(array)
-    if declared is None and not is_time:
+    if not kind and not is_time:
         return _own_kind(array)
-    return np.array(
-        [_number(name, row, v, unix_start, is_time) for row, v in enumerate(array.tolist(), 1)], dtype=float
-    )
+    rows = enumerate(array.tolist(), 1)
+    return np.array([_number(name, row, v, unix_start, is_time) for row, v in rows], dtype=float)
 
 
 def _array(name: str, values: Any) -> np.ndarray:

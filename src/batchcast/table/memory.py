@@ -26,12 +26,12 @@ class MemoryUse:
     ----------
     per
         The unit of comparison: `node`, `processor` or `job`.
-    asked, used
-        Requested and used memory in KiB, shape (n,). NaN means unknown. `used` is all NaN if the log's column is a copy
-        of the request.
+    requested_kib, used_kib
+        Requested and used memory in KiB, shape (n,). NaN means unknown. `used_kib` is all NaN if the log's column is a
+        copy of the request.
     ended
-        Whether each job ran out of memory, shape (n,). A job that ran out of memory needed more than `asked`, and its
-        `used` is a lower bound.
+        Whether each job ran out of memory, shape (n,). A job that ran out of memory needed more than `requested_kib`,
+        and its `used_kib` is a lower bound.
     copied
         Share of jobs whose used memory equals the request. NaN if request and use are both known for fewer than 20
         jobs.
@@ -40,21 +40,21 @@ class MemoryUse:
     """
 
     per: str
-    asked: np.ndarray
-    used: np.ndarray
+    requested_kib: np.ndarray
+    used_kib: np.ndarray
     ended: np.ndarray
     copied: float
     zeros: int
 
     @property
     def is_measured(self) -> bool:
-        """Whether `used` is a measurement and not a copy of the request."""
+        """Whether `used_kib` is a measurement and not a copy of the request."""
         return not self.copied >= COPIED
 
     @property
-    def known(self) -> int:
+    def measured_jobs(self) -> int:
         """Number of jobs with a measured peak that was not cut off by the memory limit."""
-        return int((~np.isnan(self.used) & ~self.ended).sum())
+        return int((~np.isnan(self.used_kib) & ~self.ended).sum())
 
 
 def memory_use(trace: Trace) -> MemoryUse:
@@ -82,7 +82,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "req_nodes": [2, 1], "req_mem_kib": [4096.0, 1024.0],
     ...     "used_mem_kib": [1000.0, 0.0], "status": ["completed", "completed"]})
     >>> use = memory_use(log)
-    >>> use.per, use.asked.tolist(), use.used.tolist(), use.zeros
+    >>> use.per, use.requested_kib.tolist(), use.used_kib.tolist(), use.zeros
     ('node', [2048.0, 1024.0], [500.0, nan], 1)
     """
     per = _unit(trace)

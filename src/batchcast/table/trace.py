@@ -20,7 +20,7 @@ from ..job import NO_EXTRA, JobRecord, JobRequest
 from .columns import LogInfo, Nominal, Values, as_column, columns_of, did_you_mean, frozen, log_order, sound
 from .result import FIRST, Picture, Result
 
-_MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
+_COMPUTED = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 """Columns that `trace[name]` computes: the submit time plus these columns."""
 
 
@@ -198,8 +198,8 @@ class Trace(Result):
             return self._job(int(key))
         if not isinstance(key, str):
             return self.take(np.arange(self._length)[key])
-        if key in _MADE and key not in self._columns:
-            return self.submit_time + sum(self.number(part) for part in _MADE[key])
+        if key in _COMPUTED and key not in self._columns:
+            return self.submit_time + sum(self.number(part) for part in _COMPUTED[key])
         self._check_name(key)
         values = self._columns.get(key)
         if values is None:
@@ -217,7 +217,7 @@ class Trace(Result):
     def _check_name(self, name: str) -> None:
         """Raises UsageError if neither the log nor batchcast has this column, so that a misspelt name is noticed."""
         if name not in self._columns and name not in COLUMNS:
-            names = [*self._columns, *(made for made in _MADE if made not in self._columns)]
+            names = [*self._columns, *(made for made in _COMPUTED if made not in self._columns)]
             near = _ELSEWHERE.get(name)
             hint = f"did you mean {near}?" if near else did_you_mean(name, names, 1)
             raise UsageError(f"the log has no column {name!r} (accepted: {', '.join(names)})", hint=hint)

@@ -116,7 +116,7 @@ def anonymize(
     step: float = 0.0,
     ids: str = "keep",
     keep: Sequence[str] = (),
-    whole: bool = False,
+    numeric: bool = False,
 ) -> tuple[Trace, list[Treatment]]:
     """Replace the names in a log by tokens.
 
@@ -138,7 +138,7 @@ def anonymize(
         contain other text are always replaced.
     keep
         Names of columns that stay unchanged.
-    whole
+    numeric
         Whether all tokens must be numbers, as SWF requires.
 
     Returns
@@ -174,7 +174,7 @@ def anonymize(
     columns: dict[str, Values] = {}
     treatments: list[Treatment] = []
     for name in trace.names:
-        values, treatment, why = _treat(trace, name, key, shift, step, ids, name in keep, whole)
+        values, treatment, why = _treat(trace, name, key, shift, step, ids, name in keep, numeric)
         if values is not None:
             columns[name] = values
         treatments.append(Treatment(name, treatment, distinct(trace.column(name)), why))
@@ -240,7 +240,7 @@ def shift_of(key: bytes) -> float:
 
 
 def _treat(
-    trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, whole: bool
+    trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, numeric: bool
 ) -> tuple[Values | None, str, str]:
     """Returns a column's new values, the word for what was done with the column (see `Treatment`), and an
     explanation."""
@@ -252,7 +252,7 @@ def _treat(
     if isinstance(values, Nominal):
         if name == "status":
             return values, "kept", "how the job ended"
-        return _replaced(values, name, key, whole), "replaced", "names: a keyed hash"
+        return _replaced(values, name, key, numeric), "replaced", "names: a keyed hash"
     if name not in COLUMNS:
         return None, "dropped", f"numbers with an unknown meaning (--keep {name} keeps them)"
     if name == "prev_job_id" and ids == "renumber":
@@ -267,14 +267,14 @@ def _treat(
     return values, "kept", COLUMNS[name].meaning
 
 
-def _replaced(values: Nominal, column: str, key: bytes, whole: bool) -> Nominal:
+def _replaced(values: Nominal, column: str, key: bytes, numeric: bool) -> Nominal:
     """Returns the column with tokens as categories, in sorted order and without unused names."""
     word = TOKENS.get(column, column)
     tokens: dict[int, int | str] = {}
     for code in set(values.codes.tolist()) - {-1}:
         name = values.categories[code]
         number = token(key, column, name)
-        tokens[code] = number if whole or isinstance(name, int) else f"{word}_{number:0{_DIGITS}x}"
+        tokens[code] = number if numeric or isinstance(name, int) else f"{word}_{number:0{_DIGITS}x}"
     if len(set(tokens.values())) < len(tokens):
         raise InputError(f"two names of {column} get the same token", hint="another key")
     return Nominal.recode(values.codes, [tokens.get(code) for code in range(len(values.categories))])
@@ -299,8 +299,8 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
-    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, names of
-    kept columns.
+    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, unit of
+    memory, names of kept columns.
     """
     return LogInfo(
         source="(anonymized)",
@@ -312,4 +312,5 @@ def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
         max_procs_source=info.max_procs_source if info.max_procs_source in ("header", "peak") else "the log",
         max_nodes=info.max_nodes,
         names={column: names for column, names in info.names.items() if column in keep},
+        memory_per=info.memory_per,
     )

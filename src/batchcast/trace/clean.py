@@ -337,21 +337,21 @@ def memory(trace: Trace) -> dict[str, Any]:
     ('processor', 2, 0.875, 0.5)
     """
     use = memory_use(trace)
-    asked, used = ~np.isnan(use.asked), ~np.isnan(use.used) & ~use.ended
+    asked, used = ~np.isnan(use.requested_kib), ~np.isnan(use.used_kib) & ~use.ended
     both = asked & used
     return {
         "per": use.per,
         "asked": int(asked.sum()),
-        "measured": use.known,
+        "measured": use.measured_jobs,
         "both": int(both.sum()),
         "zeros": use.zeros,
         "out_of_memory": int(use.ended.sum()),
         "copied": use.copied,
-        "median_asked_kib": _median(use.asked),
-        "median_used_kib": _median(use.used[used]),
-        "largest_used_kib": float(use.used[used].max()) if used.any() else float("nan"),
-        "used_total": float(use.used[both].sum() / use.asked[both].sum()) if both.any() else float("nan"),
-        "above": _mean(use.used[both] > use.asked[both]),
+        "median_asked_kib": _median(use.requested_kib),
+        "median_used_kib": _median(use.used_kib[used]),
+        "largest_used_kib": float(use.used_kib[used].max()) if used.any() else float("nan"),
+        "used_total": float(use.used_kib[both].sum() / use.requested_kib[both].sum()) if both.any() else float("nan"),
+        "above": _mean(use.used_kib[both] > use.requested_kib[both]),
     }
 
 

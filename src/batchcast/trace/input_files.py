@@ -56,7 +56,7 @@ class Folder:
         shown = f"{self.path}/{name}"
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if self.descriptor is None else os.O_NOFOLLOW)
         try:
-            number = os.open(self._place(name), flags, dir_fd=self.descriptor)
+            number = os.open(self._path_to_open(name), flags, dir_fd=self.descriptor)
         except FileNotFoundError:
             raise input_error(shown, "is missing") from None
         except OSError as error:
@@ -91,7 +91,7 @@ class Folder:
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of a file without opening it; None if the file does not exist or is not accessible."""
         try:
-            return os.stat(self._place(name), dir_fd=self.descriptor, follow_symlinks=self.descriptor is None)
+            return os.stat(self._path_to_open(name), dir_fd=self.descriptor, follow_symlinks=self.descriptor is None)
         except OSError:
             return None
 
@@ -104,7 +104,7 @@ class Folder:
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             return sorted(entry.name for entry in islice(entries, most))
 
-    def _place(self, name: str) -> str:
+    def _path_to_open(self, name: str) -> str:
         """Return the path to open; InputError if the name has a slash, which could lead out of the directory."""
         if "/" in name or name in ("", ".", ".."):
             raise InputError(f"{name!r} is not the name of a file in {self.path}")

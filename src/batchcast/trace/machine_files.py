@@ -15,6 +15,7 @@ from ..formats.slurm.scontrol_json import UNTOLD, as_text
 from ..machines.machine import Machine
 from ..machines.toml import read_machine_toml, write_machine
 from .source import unpacked_text
+from .whole_file import file_errors
 
 CAPTURE = "batchcast machine capture -o machine.toml"
 _LARGEST_DUMP = 1 << 30  # bytes; the dump of a site with 100,000 nodes has a tenth of this size
@@ -83,12 +84,11 @@ def open_machine(path: str | Path) -> Machine:
     if not place.exists():
         raise InputError(f"{place}: no such file", hint=CAPTURE)
     try:
-        text = small_text(place)
+        with file_errors(place, "cannot be read"):
+            text = small_text(place)
     except UnicodeDecodeError as error:
         what = f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)"
         raise InputError(what, hint=CAPTURE) from None
-    except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror})") from None
     if place.suffix == ".xml":
         from ..formats.batsim import read_platform
 
@@ -138,11 +138,11 @@ def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> di
     if name not in texts:
         raise InputError(f"{where}/{name}: not text (accepted: slurm.conf(5), in UTF-8)")
 
-    def load(wanted: str) -> str | None:
-        if (text := texts.get(Path(wanted).name)) is not None:
+    def load(included: str) -> str | None:
+        if (text := texts.get(Path(included).name)) is not None:
             return text
         try:
-            return small_text(Path(where) / wanted)
+            return small_text(Path(where) / included)
         except (OSError, ValueError, InputError):  # small_text also refuses pipes and devices, which may never end
             return None
 

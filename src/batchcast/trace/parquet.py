@@ -31,7 +31,7 @@ from ..table.columns import SORTED, sorted_names
 from ..table.trace import Names, joined, summed_notes, with_categories
 from ..units import format_duration, shortest
 from .source import ABOUT
-from .whole_file import beside, file_errors, whole_file
+from .whole_file import file_errors, temporary_path, whole_file
 
 
 def write_parquet(trace: Trace, path: str | Path) -> None:
@@ -58,8 +58,8 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     """
     _, pq = arrow()
     table = to_arrow(trace)
-    with file_errors(path, "cannot be written"), whole_file(path) as beside:
-        pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
+    with file_errors(path, "cannot be written"), whole_file(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read_parquet(path: str | Path) -> Trace:
@@ -146,7 +146,7 @@ def answers_folder(path: str | Path, keys: Sequence[str]) -> Iterator[Callable[.
     if place.exists():
         raise UsageError(f"{place}: exists already", hint="name a folder that does not exist")
     pa, pq = arrow()
-    with beside(place) as under:
+    with temporary_path(place) as under:
         with file_errors(place, "cannot be written"):
             under.mkdir(parents=True)
 
@@ -163,7 +163,7 @@ def answers_folder(path: str | Path, keys: Sequence[str]) -> Iterator[Callable[.
 
 
 VERSION = 1
-HELD = 500_000
+JOBS_IN_MEMORY = 500_000
 """Number of jobs kept in memory while a folder is written. A month with more jobs becomes several files."""
 
 
@@ -184,7 +184,7 @@ class LogFolder:
     it.
     """
 
-    place: Path
+    path: Path
     info: LogInfo
     parts: tuple[Part, ...]
     categories: Mapping[str, Names]
@@ -196,10 +196,10 @@ class LogFolder:
     def periods(self) -> Iterator[Trace]:
         """Yield the log file by file, in order of submission. Names have the same codes as in the whole log."""
         for part in self.parts:
-            trace = with_categories(read_parquet(self.place / part.path), self.categories)
+            trace = with_categories(read_parquet(self.path / part.path), self.categories)
             yield trace.with_info(self.info)
 
-    def whole(self) -> Trace:
+    def to_trace(self) -> Trace:
         """Return the whole log, as if it had been read from one file."""
         return joined(list(self.periods()), self.info)
 
@@ -257,14 +257,15 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 
     Notes
     -----
-    Memory contains about two pieces and `HELD` jobs, and for an unsorted log the largest month. Names are stored once.
+    Memory contains about two pieces and `JOBS_IN_MEMORY` jobs, and for an unsorted log the largest month. Names are
+    stored once.
     """
     place = Path(path)
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
         raise UsageError(f"{place}: exists already", hint="remove it, or name a folder that does not exist")
     with file_errors(place, "cannot be written"):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with beside(place) as under:
+        with temporary_path(place) as under:
             under.mkdir()
             about = _Writer(under).write(pieces)
             (under / ABOUT).write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
@@ -275,13 +276,13 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 class _Writer:
     """Writes the Parquet files of a folder; collects the jobs of the current month in memory."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.parts: dict[str, list[Part]] = {}
         self.names: dict[str, Names] = {}
         self.largest = -math.inf
         self.month = ""
-        self.held: list[Trace] = []
+        self.month_pieces: list[Trace] = []
 
     def write(self, pieces: Iterable[Trace]) -> dict[str, Any]:
         """Writes all pieces and returns the content of `_log.json`."""
@@ -317,19 +318,19 @@ class _Writer:
             if month != self.month:
                 self.flush(all_of_it=True)
                 self.month = month
-            self.held.append(piece.take(rows))
-            if sum(map(len, self.held)) > HELD:
+            self.month_pieces.append(piece.take(rows))
+            if sum(map(len, self.month_pieces)) > JOBS_IN_MEMORY:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
         """Writes the jobs that are collected in memory; unless `all_of_it`, jobs with the latest submit time stay in
         memory."""
-        if not self.held:
+        if not self.month_pieces:
             return
-        trace = joined(self.held)
+        trace = joined(self.month_pieces)
         times = trace.submit_time
         cut = len(trace) if all_of_it else int(np.searchsorted(times, times[-1]))
-        self.held = [] if cut == len(trace) else [trace.take(np.arange(cut, len(trace)))]
+        self.month_pieces = [] if cut == len(trace) else [trace.take(np.arange(cut, len(trace)))]
         if cut:
             self.keep(self.month, trace.take(np.arange(cut)))
 
@@ -337,16 +338,16 @@ class _Writer:
         """Writes one more file with jobs of a month."""
         parts = self.parts.setdefault(month, [])
         name = f"month={month}/part-{len(parts):03d}.parquet"
-        (self.place / name).parent.mkdir(exist_ok=True)
-        write_parquet(trace.with_info(replace(trace.info, dropped={}, notes=())), self.place / name)
+        (self.folder / name).parent.mkdir(exist_ok=True)
+        write_parquet(trace.with_info(replace(trace.info, dropped={}, notes=())), self.folder / name)
         parts.append(Part(name, len(trace), float(trace.submit_time[0]), float(trace.submit_time[-1])))
 
     def sort(self, month: str) -> None:
         """Replaces the overlapping files of a month by one sorted file."""
         parts = self.parts.pop(month)
-        trace = joined([read_parquet(self.place / part.path) for part in parts])
+        trace = joined([read_parquet(self.folder / part.path) for part in parts])
         for part in parts:
-            (self.place / part.path).unlink()
+            (self.folder / part.path).unlink()
         self.keep(month, trace)
 
 
@@ -356,6 +357,3 @@ def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
     months = days.astype("datetime64[M]")
     for month in np.unique(months):
         yield str(month), np.flatnonzero(months == month)
-
-
-__all__ = ["HELD", "LogFolder", "Part", "is_folder", "open_folder", "summed_notes", "write_folder"]

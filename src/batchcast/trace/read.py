@@ -25,6 +25,7 @@ from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from ..table.columns import INSTANTS
+from ..table.memory import share_of
 from ..table.trace import joined, summed_notes
 from .clean import clean, note_clusters, without_absurd, without_repeats
 from .select import Selection, select, zone
@@ -157,7 +158,7 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
         from .parquet import open_folder
 
         folder = open_folder(path)
-        for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
+        for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.to_trace()]):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
             yield piece.with_info(_with_zone(info, how.timezone))
         return
@@ -423,13 +424,13 @@ class Opening:
 
     def check_pieces(self) -> None:
         """Raise UsageError if an option needs the whole log at once."""
-        given = {
-            "--clean duplicates": "duplicates" in self.clean,
-            "--procs-total peak": self.procs_total == PEAK,
-            "--first": bool(self.first),
-        }
-        if option := next((option for option, is_given in given.items() if is_given), ""):
-            raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+        for option, is_given in (
+            ("--clean duplicates", "duplicates" in self.clean),
+            ("--procs-total peak", self.procs_total == PEAK),
+            ("--first", self.first),
+        ):
+            if is_given:
+                raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
 
 
 DATED = 1e8
@@ -490,10 +491,7 @@ def _on_clock(trace: Trace, start: float) -> Trace:
 def _of_whole_jobs(trace: Trace) -> Trace:
     """Returns the log with memory columns for whole jobs."""
     names = [name for name in ("req_mem_kib", "used_mem_kib") if name in trace.names]
-    if trace.info.memory_per == "job" or not names:
-        return trace
-    procs = {"req_mem_kib": trace.procs("req"), "used_mem_kib": trace.procs("alloc")}
-    return trace.with_columns({name: trace.number(name) * procs[name] for name in names})
+    return trace.with_columns({name: share_of(trace, name, "job") for name in names})
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:

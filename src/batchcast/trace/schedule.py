@@ -57,10 +57,9 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
         raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError:
         raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
-    except json.JSONDecodeError as error:
-        raise input_error(str(place), f"is not JSON ({error.msg})", line=error.lineno, hint=AGAIN) from None
     except (ValueError, RecursionError) as error:
-        raise input_error(str(place), f"is not JSON ({error})", hint=AGAIN) from None
+        reason, line = getattr(error, "msg", error), getattr(error, "lineno", None)  # of a JSONDecodeError
+        raise input_error(str(place), f"is not JSON ({reason})", line=line, hint=AGAIN) from None
     _check(document, str(place))
     return document, place.parent
 

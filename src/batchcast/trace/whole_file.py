@@ -74,7 +74,7 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     if place.exists() and not place.is_file():
         yield place
         return
-    with beside(place) as path:
+    with temporary_path(place) as path:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
         yield path
         path.replace(place)
@@ -94,20 +94,20 @@ def _refuse_planted(path: Path) -> None:
 
 
 @contextmanager
-def beside(place: Path) -> Iterator[Path]:
-    """A context manager with a unique path next to `place`; a file or folder at this path is removed when the block
+def temporary_path(target: Path) -> Iterator[Path]:
+    """A context manager with a unique path next to `target`; a file or folder at this path is removed when the block
     ends.
 
     The name contains the machine and the process, so that a later process can remove the leftovers of a killed process.
     """
-    path = place.with_name(f".{place.name[:180]}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
+    path = target.with_name(f".{target.name[:180]}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     UNFINISHED.add(path)
-    _remove_abandoned(place.parent)
+    _remove_abandoned(target.parent)
     try:
         yield path
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(place)  # error messages of write() have no file name
+            error.filename = str(target)  # error messages of write() have no file name
         raise
     finally:
         _remove(path)
@@ -147,7 +147,7 @@ def folder(target: str | Path) -> Iterator[Path]:
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
         raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="give another name with -o")
-    with beside(place) as path:
+    with temporary_path(place) as path:
         try:
             path.mkdir(parents=True)
         except OSError as error:

@@ -94,7 +94,7 @@ def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iter
 @contextmanager
 def _text_file(path: str | Path) -> Iterator[IO[str]]:
     """A context manager with a text file, which is written under a temporary name and renamed."""
-    with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as out:
         yield out
 
 
@@ -258,7 +258,7 @@ def write_trace(trace: Trace, path: str | Path) -> None:
     Compressed files contain no date, so the same log gives the same bytes. The file is written under a temporary name
     and renamed. OSErrors are raised.
     """
-    with whole_file(path) as beside, beside.open("wb") as plain, _packed(plain, Path(path).suffix) as out:
+    with whole_file(path) as temporary, temporary.open("wb") as plain, _packed(plain, Path(path).suffix) as out:
         for text in write_chunks(trace):
             out.write(text.encode())
 

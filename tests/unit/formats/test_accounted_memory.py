@@ -32,21 +32,21 @@ def test_the_largest_step_counts_and_several_nodes_hold_as_much_each() -> None:
     """The output of Slurm 22.05 for two nodes with a task of 60 MiB each, under a batch step of 10.5 MiB."""
     two = {"AllocNodes": "2", "NTasks": "2", "MaxRSS": "66648K", "TRESUsageInTot": "cpu=00:00:00,mem=133208K"}
     seen = read({**JOB, "AllocNodes": "2", "ReqMem": "600M"}, step(MaxRSS="10.50M"), step("0", **two))
-    assert seen.held["used_mem_kib"] == 2 * 66648.0
-    assert seen.asked["req_mem_kib"] == 600 * 1024.0
+    assert seen.allocated["used_mem_kib"] == 2 * 66648.0
+    assert seen.requested["req_mem_kib"] == 600 * 1024.0
 
 
 def test_the_runs_of_a_requeued_job_keep_their_own_steps() -> None:
     first = {**JOB, "State": "REQUEUED"}
     pairs = list(with_steps([first, step(MaxRSS="50M"), {**JOB, "Start": "160", "End": "170"}, step(MaxRSS="70M")]))
-    used = [next(iter(ended(*pair))).held["used_mem_kib"] for pair in pairs]
+    used = [next(iter(ended(*pair))).allocated["used_mem_kib"] for pair in pairs]
     assert used == [50 * 1024.0, 70 * 1024.0]
 
 
 def test_a_step_ended_for_its_memory_says_why_its_job_failed() -> None:
     killed = step(MaxRSS="211412K", State="CANCELLED by 0")
     seen = read({**JOB, "State": "FAILED"}, killed)
-    assert (seen.state, seen.held["used_mem_kib"]) == ("OUT_OF_MEMORY", 211412.0)
+    assert (seen.state, seen.allocated["used_mem_kib"]) == ("OUT_OF_MEMORY", 211412.0)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_no_other_job_is_said_to_have_run_out(state: str, fields: dict[str, str]
 def test_what_is_no_amount_is_said_and_not_kept(amount: str, why: str) -> None:
     seen = read(JOB, step(MaxRSS=amount))
     assert seen.unmeasured == why
-    assert ("used_mem_kib" in seen.held) == (not why)
+    assert ("used_mem_kib" in seen.allocated) == (not why)
 
 
 def test_a_job_without_steps_is_merely_unknown() -> None:
     assert read(JOB).unmeasured == ""
-    assert "used_mem_kib" not in read(JOB).held
+    assert "used_mem_kib" not in read(JOB).allocated
 
 
 def test_pbs_tells_memory_of_jobs_that_are_over() -> None:
@@ -87,13 +87,17 @@ def test_pbs_tells_memory_of_jobs_that_are_over() -> None:
     }  # fmt: skip
     seen = sighting("7.s", a)
     assert seen is not None
-    assert (seen.state, seen.held["used_mem_kib"], seen.asked["req_mem_kib"]) == ("OUT_OF_MEMORY", 2048.0, 1024.0**2)
+    assert (seen.state, seen.allocated["used_mem_kib"], seen.requested["req_mem_kib"]) == (
+        "OUT_OF_MEMORY",
+        2048.0,
+        1024.0**2,
+    )
     running = sighting("7.s", {**a, "job_state": "R"})
     assert running is not None
-    assert "used_mem_kib" not in running.held  # a running job has no peak yet
+    assert "used_mem_kib" not in running.allocated  # a running job has no peak yet
     absurd = sighting("7.s", {**a, "resources_used.mem": "4096pb"})
     assert absurd is not None
-    assert "used_mem_kib" not in absurd.held
+    assert "used_mem_kib" not in absurd.allocated
     torque = sighting("7.s", {**a, "Exit_status": "-10"})
     assert torque is not None
     assert torque.state == "OUT_OF_MEMORY"

@@ -62,7 +62,7 @@ def test_the_peak_is_the_largest_over_steps_whatever_their_order() -> None:
         {"JobID": "7.1", "MaxRSS": "9000P", "NTasks": "1"},
         {"JobID": "7.2", "MaxRSS": "-1K"},
     ]
-    assert peak(steps) == peak(steps[::-1]) == (3 * GIB, 5, 1, 2)
+    assert peak(steps) == peak(steps[::-1]) == (3 * GIB, 1, 2)
     assert math.isnan(peak([{"MaxRSS": ""}]).node_kib)
 
 
@@ -95,8 +95,8 @@ def test_a_dump_with_steps_gives_each_job_the_peak_of_its_own_steps() -> None:
     assert math.isnan(trace.number("used_mem_kib")[2])
     use = memory_use(trace)
     assert use.per == "node"
-    assert use.asked.tolist() == [4 * GIB, GIB, GIB]
-    assert use.used.tolist()[:2] == [6 * GIB, 1048000.0]
+    assert use.requested_kib.tolist() == [4 * GIB, GIB, GIB]
+    assert use.used_kib.tolist()[:2] == [6 * GIB, 1048000.0]
     assert use.ended.tolist() == [False, True, False]
     assert any("1 job steps have a peak memory of 0" in note for note in trace.info.notes)
 
@@ -143,12 +143,12 @@ def test_swf_is_per_processor_and_survives_swf_and_csv() -> None:
     lines = [b"1 0 1 9 4 -1 100 4 60 200 1 7 -1 -1 -1 -1 -1 -1\n2 1 1 9 2 -1 0 2 60 300 1 7 -1 -1 -1 -1 -1 -1\n"]
     log = read_swf(lines)
     use = memory_use(log)
-    assert (use.per, use.zeros, use.asked.tolist(), use.used[0]) == ("processor", 1, [200.0, 300.0], 100.0)
+    assert (use.per, use.zeros, use.requested_kib.tolist(), use.used_kib[0]) == ("processor", 1, [200.0, 300.0], 100.0)
     assert "".join(write_chunks(log)).splitlines()[-2:] == lines[0].decode().split("\n")[:2]
     header, columns = header_and_texts(log)
     text = "\n".join(",".join(row) for row in [header, *zip(*columns)])
     again = memory_use(read_own_csv([text.encode()]))
-    assert (again.per, again.asked.tolist(), again.used[0]) == ("processor", [200.0, 300.0], 100.0)
+    assert (again.per, again.requested_kib.tolist(), again.used_kib[0]) == ("processor", [200.0, 300.0], 100.0)
 
 
 def test_whole_jobs_become_processors_in_swf() -> None:
@@ -184,10 +184,10 @@ def test_a_use_that_copies_the_request_is_no_measurement() -> None:
     use = memory_use(Trace.from_arrays({**columns, "used_mem_kib": copied}))
     assert not use.is_measured
     assert use.copied == 0.95
-    assert np.isnan(use.used).all()
+    assert np.isnan(use.used_kib).all()
     honest = memory_use(Trace.from_arrays({**columns, "used_mem_kib": np.where(np.arange(100) < 80, asked, asked / 2)}))
     assert honest.is_measured
-    assert honest.known == 100
+    assert honest.measured_jobs == 100
 
 
 def test_petabytes_are_read_as_unknown_and_said() -> None:

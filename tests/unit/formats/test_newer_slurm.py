@@ -129,13 +129,13 @@ def test_a_state_that_22_05_did_not_know_ends_no_job(state: str, nodes: str, wai
 def test_several_qos_and_partitions_mean_the_first() -> None:
     waiting = {**JOB, "State": "PENDING", "NodeList": "", "QOS": "high,normal", "Partition": "cpu,gpu"}
     job = squeue.sighting(waiting)
-    assert (job.asked["qos"], job.asked["partition_id"]) == ("high", "cpu")
+    assert (job.requested["qos"], job.requested["partition_id"]) == ("high", "cpu")
     (done,) = squeue.ended({**ACCOUNTED, "QOS": "high,normal"})
-    assert done.asked["qos"] == "high"
+    assert done.requested["qos"] == "high"
 
 
 def test_gpus_that_are_listed_by_type_only_are_counted() -> None:
-    assert squeue.sighting(JOB).asked["req_gpus"] == 4
+    assert squeue.sighting(JOB).requested["req_gpus"] == 4
     (done,) = squeue.ended(ACCOUNTED)
-    assert done.asked["req_gpus"] == 4
-    assert (done.asked["req_mem_kib"], done.end_time - done.start_time) == (8192000, 517)
+    assert done.requested["req_gpus"] == 4
+    assert (done.requested["req_mem_kib"], done.end_time - done.start_time) == (8192000, 517)

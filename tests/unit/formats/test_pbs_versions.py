@@ -141,9 +141,9 @@ def test_qstat_of_each_flavour_describes_the_same_job(flavour: str) -> None:
     ((job_id, attributes),) = parse_qstat(TEXTS[flavour])
     job = sighting(job_id, attributes)
     assert job is not None
-    assert (job.job_id, job.state, job.never_ran) == ("7", "TIMEOUT", False)
+    assert (job.job_id, job.state) == ("7", "TIMEOUT")
     assert (job.submit_time, job.start_time, job.end_time) == (SUBMITTED, SUBMITTED + 60, SUBMITTED + 660)
-    asked = [job.asked[name] for name in ("user_id", "job_name", "req_procs", "req_time")]
+    asked = [job.requested[name] for name in ("user_id", "job_name", "req_procs", "req_time")]
     assert asked == ["ada", "relax", 8.0, 600.0]
 
 
@@ -153,4 +153,4 @@ def test_a_torque_job_that_runs_has_its_start_and_its_processors() -> None:
     ((job_id, attributes),) = parse_qstat(text)
     job = sighting(job_id, attributes)
     assert job is not None
-    assert (job.state, job.start_time, job.held["alloc_procs"]) == ("RUNNING", SUBMITTED + 60, 8.0)
+    assert (job.state, job.start_time, job.allocated["alloc_procs"]) == ("RUNNING", SUBMITTED + 60, 8.0)

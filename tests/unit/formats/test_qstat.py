@@ -57,14 +57,18 @@ def test_openpbs_text() -> None:
     assert done is not None
     assert waiting is not None
     assert parent is None
-    assert (done.job_id, done.asked["job_name"], done.asked["user_id"], done.state) == (
+    assert (done.job_id, done.requested["job_name"], done.requested["user_id"], done.state) == (
         "1001",
         "relax = twice",
         "ada",
         "COMPLETED",
     )
     assert (done.submit_time, done.start_time, done.end_time) == (SUBMITTED, SUBMITTED + 70, SUBMITTED + 120)
-    assert (done.asked["req_time"], done.asked["req_procs"], done.asked["req_mem_kib"]) == (3600.0, 4.0, 2 * 1024.0**2)
+    assert (done.requested["req_time"], done.requested["req_procs"], done.requested["req_mem_kib"]) == (
+        3600.0,
+        4.0,
+        2 * 1024.0**2,
+    )
     assert (waiting.job_id, waiting.state, waiting.expected_start) == ("1002_3", "PENDING", SUBMITTED + 3600)
     assert math.isnan(waiting.start_time)
 
@@ -92,7 +96,8 @@ def test_deleted_before_it_ran() -> None:
     attributes = {"job_state": "F", "server": "x", "ctime": "100", "etime": "100", "mtime": "160", "Exit_status": "271"}
     job = sighting("7.x", attributes)
     assert job is not None
-    assert (job.never_ran, job.state, job.end_time) == (True, "CANCELLED", 160.0)
+    assert (job.state, job.end_time) == ("CANCELLED", 160.0)
+    assert math.isnan(job.start_time)
 
 
 SLURMS_WRAPPER = """Job Id:\t1

@@ -26,7 +26,13 @@ PENDING = {
 
 def test_a_waiting_array_task() -> None:
     job = squeue.sighting(PENDING)
-    assert (job.job_id, job.raw_id, job.asked["req_time"], job.asked["req_procs"], job.asked["req_mem_kib"]) == (
+    assert (
+        job.job_id,
+        job.raw_id,
+        job.requested["req_time"],
+        job.requested["req_procs"],
+        job.requested["req_mem_kib"],
+    ) == (
         "2_3",
         "2",
         600.0,
@@ -55,7 +61,6 @@ def test_a_running_jobs_planned_end_is_no_end() -> None:
 def test_cancelled_while_waiting_never_ran_though_slurm_gives_it_a_start() -> None:
     gone = {**PENDING, "State": "CANCELLED", "StartTime": "1795229628", "EndTime": "1795229628"}
     job = squeue.sighting(gone)
-    assert job.never_ran
     assert math.isnan(job.start_time)
     assert job.end_time == 1795229628
 
@@ -113,19 +118,19 @@ ENDED = {
 
 def test_a_requeued_run_is_a_job_of_its_own() -> None:
     (job,) = squeue.ended(ENDED)
-    assert (job.state, job.start_time, job.end_time, job.asked["req_gpus"], job.asked["partition_id"]) == (
+    assert (job.state, job.start_time, job.end_time, job.requested["req_gpus"], job.requested["partition_id"]) == (
         "REQUEUED", 1795229482, 1795229484, 2.0, "main")  # fmt: skip
 
 
 def test_array_tasks_withdrawn_together_are_told_one_by_one() -> None:
     jobs = list(squeue.ended({**ENDED, "JobID": "4_[1-3,9%2]", "State": "CANCELLED by 0", "AllocNodes": "0"}))
     assert [job.job_id for job in jobs] == ["4_1", "4_2", "4_3", "4_9"]
-    assert all(job.never_ran for job in jobs)
+    assert all(math.isnan(job.start_time) for job in jobs)
 
 
 def test_the_users_own_limit_is_read_where_a_plugin_noted_it() -> None:
     (job,) = squeue.ended({**ENDED, "AdminComment": "v=1;user_tl=60;pred_tl=2;src=model"})
-    assert job.asked["req_time"] == 3600.0
+    assert job.requested["req_time"] == 3600.0
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED"])

@@ -145,11 +145,11 @@ class World:
             lowered = max(job.time_min, min(job.limit, much * MINUTE)) if job.time_min > 0 else job.limit
             if job.job_id in self.theirs and job.time_min > 0:
                 self.unseen.add(job.job_id)
-            return job._replace(waits=False, begun=True, limit=self.given_back(job.job_id, lowered))
-        if what == "end" and job.begun:
-            return job._replace(begun=False, finished=True)
+            return job._replace(waits=False, has_started=True, limit=self.given_back(job.job_id, lowered))
+        if what == "end" and job.has_started:
+            return job._replace(has_started=False, finished=True)
         if what == "requeue" and not job.waits:
-            return job._replace(waits=True, begun=False, finished=False, submit_time=self.now)
+            return job._replace(waits=True, has_started=False, finished=False, submit_time=self.now)
         entry = self.record.get(job.job_id)
         own = much * MINUTE + 17.0  # 17 s, so that it never equals a limit in an entry
         if what == "change" and not job.finished and (entry is None or own not in (entry.planned, entry.user_limit)):
@@ -158,7 +158,7 @@ class World:
                 surely = (
                     entry.state is State.RESTORED and self.booted < entry.at - GRACE and self.now - entry.at > GRACE
                 )
-                if job.begun and job.time_min == entry.planned <= own < entry.user_limit and not surely:
+                if job.has_started and job.time_min == entry.planned <= own < entry.user_limit and not surely:
                     self.unseen.add(job.job_id)  # the agent cannot distinguish this from a limit that Slurm lowered
             self.mine[job.job_id] = own
             return job._replace(limit=own)
@@ -183,7 +183,7 @@ class World:
                 continue
             entry = self.record.get(name)
             again = entry is not None and entry.submit_time != job.submit_time
-            if (job.begun or again) and not job.finished:
+            if (job.has_started or again) and not job.finished:
                 assert job.limit == self.mine[name], "running on a planned limit"
             elif job.waits and name not in self.theirs:
                 assert job.limit >= self.mine[name] - self.over, "OverTimeLimit was lowered"
@@ -236,7 +236,7 @@ def test_no_sequence_of_events_leaves_a_job_below_what_is_covered(
             continue
         if not job.finished:
             assert job.limit == world.mine[name]
-            assert job.time_min == 0 or job.begun
+            assert job.time_min == 0 or job.has_started
             assert job.admin_comment == "nights"
         assert job.limit <= world.mine[name]
 
@@ -246,7 +246,9 @@ def asked(actions: list[Action]) -> list[tuple[float | None, str]]:
 
 
 def waiting(**more: Any) -> Plannable:
-    job = Plannable("1", "1", 0.0, begun=False, waits=True, limit=7200.0, partitions=("p",), user="ada", account="a")
+    job = Plannable(
+        "1", "1", 0.0, has_started=False, waits=True, limit=7200.0, partitions=("p",), user="ada", account="a"
+    )
     return job._replace(**more)
 
 
@@ -294,7 +296,7 @@ def test_tasks_of_an_array_that_wait_together_are_planned_together_or_not_at_all
     needs = {"7_1": 60.0, "7_2": 6000.0, "7_3": 60.0, "7_5": 60.0}
     actions = decide(tasks, {}, TERMS, lambda j: needs[j.job_id], lambda _: "")
     assert [(limit, name) for limit, name in asked(actions)] == [(6000.0, "7_[1-3,5]")]
-    running = [tasks[0]._replace(raw_id="8", waits=False, begun=True, limit=6000.0), *tasks[1:]]
+    running = [tasks[0]._replace(raw_id="8", waits=False, has_started=True, limit=6000.0), *tasks[1:]]
     record = {a.job.job_id: a.entry._replace(state=State.PLANNED) for a in actions}
     later = TERMS._replace(now=1000.0)
     back = decide(

@@ -277,6 +277,6 @@ def test_a_synthetic_log_with_memory_is_the_same_log_and_asks_by_habit(tmp_path)
     assert np.array_equal(made.number("used_mem_kib"), again.number("used_mem_kib"), equal_nan=True)
     use = measured(made)
     assert (use.per, use.is_measured) == ("processor", True)
-    assert set(use.asked.tolist()) <= set(CHOICES.tolist())
+    assert set(use.requested_kib.tolist()) <= set(CHOICES.tolist())
     assert 0.01 < use.ended.mean() < 0.3
-    assert (use.used[use.ended] == use.asked[use.ended]).all()
+    assert (use.used_kib[use.ended] == use.requested_kib[use.ended]).all()

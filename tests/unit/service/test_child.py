@@ -140,9 +140,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     now, place = time.time(), tmp_path_factory.mktemp("s")
     opened = Store(str(place / "s.db"), create=True)
     asked: dict[str, float | str | None] = {"user_id": "alice", "partition_id": "main", "req_procs": 4.0}
-    jobs = [Sighting("100", "100", now - 60, "PENDING", reason="Resources", asked=asked)]
+    jobs = [Sighting("100", "100", now - 60, "PENDING", reason="Resources", requested=asked)]
     jobs += [
-        Sighting(str(k), str(k), now - 9000, "COMPLETED", start_time=now - 8000, end_time=now - 7000, asked=asked)
+        Sighting(str(k), str(k), now - 9000, "COMPLETED", start_time=now - 8000, end_time=now - 7000, requested=asked)
         for k in range(30)
     ]
     with opened.begin() as connection:

@@ -48,7 +48,7 @@ def server() -> Iterator[Server]:
         store = Store(path, create=True)
         jobs = [
             Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
-                     asked={"user_id": user, "partition_id": "main", "job_name": f"<b>job of {user}</b>"})
+                     requested={"user_id": user, "partition_id": "main", "job_name": f"<b>job of {user}</b>"})
             for k, user in enumerate((ME, NOBODY))
         ]  # fmt: skip
         with store.begin() as connection:

@@ -30,11 +30,11 @@ def filled(url: str, now: float) -> Store:
     store = Store(url, create=True)
     asked = {"user_id": "ada", "partition_id": "main"}
     seen = [
-        Sighting(str(k), str(k), now - 100 * k * DAY - 500, "COMPLETED", asked=asked,
+        Sighting(str(k), str(k), now - 100 * k * DAY - 500, "COMPLETED", requested=asked,
                  start_time=now - 100 * k * DAY - 400, end_time=now - 100 * k * DAY - 10)
         for k in range(10)
     ]  # fmt: skip
-    seen += [Sighting("20", "20", now - 950 * DAY, "RUNNING", start_time=now - 940 * DAY, asked=asked)]
+    seen += [Sighting("20", "20", now - 950 * DAY, "RUNNING", start_time=now - 940 * DAY, requested=asked)]
     seen += [Sighting("21", "21", now - 950 * DAY, "COMPLETED", start_time=now - 940 * DAY, end_time=now - 930 * DAY)]
     with store.begin() as connection:
         history.take_in(connection, "c", seen, now)

@@ -32,12 +32,12 @@ WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, 
 
 def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: Any) -> Sighting:
     asked = {"user_id": "ada", "partition_id": "main", "req_procs": 4.0, "req_time": 600.0}
-    return Sighting(job_id, job_id, submit, state, asked=asked, held={"alloc_procs": 4.0}, **more)
+    return Sighting(job_id, job_id, submit, state, requested=asked, allocated={"alloc_procs": 4.0}, **more)
 
 
 def asks(seen: Sighting, **changed: Any) -> Sighting:
     """Return the same job with another request."""
-    return seen._replace(asked={**seen.asked, **changed})
+    return seen._replace(requested={**seen.requested, **changed})
 
 
 def running(job_id: str = "1", submit: float = 100.0, start: float = 110.0) -> Sighting:
@@ -214,7 +214,7 @@ def test_a_correction_between_start_and_end_leaves_the_start_as_told(store: Stor
 def test_a_withdrawn_job_and_a_lost_one_have_no_outcome(store: Store) -> None:
     take(store, job())
     forecast(store, "wait")
-    take(store, job(state="CANCELLED", end_time=130.0, never_ran=True))
+    take(store, job(state="CANCELLED", end_time=130.0))
     assert outcomes(store) == [("wait", None, "withdrawn")]
 
 
@@ -230,7 +230,7 @@ def test_how_long_a_lost_job_ran_is_nobodys_outcome(store: Store) -> None:
 
 
 def test_export_is_a_log_of_the_finished(store: Store, url: str) -> None:
-    take(store, ended("1"), job("2", 120.0, "CANCELLED", end_time=130.0, never_ran=True), job("3"))
+    take(store, ended("1"), job("2", 120.0, "CANCELLED", end_time=130.0), job("3"))
     with store.begin() as connection:
         trace = to_trace(connection, "c")
     assert trace.job_id.tolist() == [1, 2]
@@ -250,7 +250,7 @@ def test_reading_needs_no_writer(store: Store, url: str) -> None:
 def test_that_a_job_ran_out_of_memory_is_not_forgotten_when_the_queue_says_failed(store: Store) -> None:
     take(store, ended(state="FAILED"))
     done = ended(state="OUT_OF_MEMORY")
-    take(store, done._replace(held={**done.held, "used_mem_kib": 9.0}))
+    take(store, done._replace(allocated={**done.allocated, "used_mem_kib": 9.0}))
     again = take(store, ended(state="FAILED"))
     assert rows(store, "status, used_mem_kib") == [("out_of_memory", 9.0)]
     assert (again.changed, again.same) == (0, 1)
@@ -342,7 +342,7 @@ def test_a_store_of_before_a_field_was_known_gets_its_column(url: str) -> None:
     without(url, "nice", "constraint", "partition_list")
     with Store(url) as store:
         seen = ended()
-        take(store, seen._replace(asked={**seen.asked, "nice": 5.0, "constraint": "intel"}))
+        take(store, seen._replace(requested={**seen.requested, "nice": 5.0, "constraint": "intel"}))
         assert rows(store, 'nice, "constraint"') == [(5.0, "intel")]
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from batchcast.columns import COLUMNS
 from batchcast.errors import UsageError
+from batchcast.formats.swf import read_swf, write_chunks
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.trace import read_trace
 from batchcast.trace.anonymize import TOKENS, WEEK, anonymize, shift_of, token
@@ -57,7 +58,7 @@ def test_no_name_is_left_anywhere(tmp_path_factory, data, rows, ending) -> None:
     names = {name: data.draw(st.lists(cell, min_size=rows, max_size=rows)) for name in NAMES}
     ids = np.array([f"Secret{k}.server" if k % 3 else f"{k}_1" for k in range(rows)])
     made, told = anonymize(
-        log(names, rows, ids), KEY, shift=data.draw(st.sampled_from([0.0, 3600.0])), whole="swf" in ending
+        log(names, rows, ids), KEY, shift=data.draw(st.sampled_from([0.0, 3600.0])), numeric="swf" in ending
     )
     path = tmp_path_factory.mktemp("anon") / f"out{ending}"
     write_by_ending(made, path)
@@ -72,10 +73,18 @@ def test_no_name_is_left_anywhere(tmp_path_factory, data, rows, ending) -> None:
         assert len({*zip(original, now)}) == len({*original}) == len({*now})
 
 
+def test_memory_per_processor_stays_per_processor() -> None:
+    line = b"1 10 5 60 4 -1 500 4 120 1000 1 7 2 -1 1 -1 -1 -1"
+    made, _ = anonymize(read_swf([line]), KEY, numeric=True)
+    assert made.info.memory_per == "processor"
+    fields = list(write_chunks(made))[-1].split()
+    assert (fields[6], fields[9]) == ("500", "1000")
+
+
 def test_one_name_is_one_token_in_every_log_and_another_key_gives_others() -> None:
     one, _ = anonymize(log({"user_id": ["ada", "bob"]}, 2), KEY)
     other, _ = anonymize(log({"user_id": ["zoe", "ada", None]}, 3), KEY)
-    numbers, _ = anonymize(log({"user_id": ["ada", "bob"]}, 2), KEY, whole=True)
+    numbers, _ = anonymize(log({"user_id": ["ada", "bob"]}, 2), KEY, numeric=True)
     ada = one.nominal("user_id").decode()[0]
     assert other.nominal("user_id").decode()[1] == ada == f"user_{token(KEY, 'user_id', 'ada'):012x}"
     assert numbers.nominal("user_id").decode()[0] == int(str(ada)[5:], 16)

@@ -70,13 +70,13 @@ def test_a_log_comes_back_with_its_provenance(months: Path, tmp_path: Path) -> N
 
 
 def test_jobs_in_any_order_and_months_of_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "HELD", 150)
+    monkeypatch.setattr(parquet, "JOBS_IN_MEMORY", 150)
     demo = read_trace(demo_path())
     mixed = np.random.default_rng(5).permutation(len(demo))
     for name, order in (("sorted", np.arange(len(demo))), ("mixed", mixed)):
         path = swf(tmp_path / f"{name}.swf", demo, order)
         written = write_folder(read_pieces(path, jobs=400), tmp_path / name)
-        assert_same(written.whole(), read_trace(path))
+        assert_same(written.to_trace(), read_trace(path))
         times = [part[edge] for part in written.parts for edge in (2, 3)]
         assert times == sorted(times)
         assert all(a < b for a, b in zip(times[1::2], times[2::2]))

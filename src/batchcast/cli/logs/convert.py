@@ -106,8 +106,8 @@ def anonymize(
     key, notes = _key(key_file, key_env)
     shift, ids = _shift(given["shift_times"], key), given["ids"]
     log = take_log(given)
-    keeps, whole = split_words(given["keep"]), kind == "swf"
-    shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, whole=whole)
+    keeps, numeric = split_words(given["keep"]), kind == "swf"
+    shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, numeric=numeric)
     write_by_ending(shared, output, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info

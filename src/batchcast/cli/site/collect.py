@@ -80,7 +80,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
 
     with single_writer(store):
         every = f"every {settings['interval_s']:g} s"
-        log("collecting", f"collecting from {settings['scheduler']} {every} into {store.shown}")
+        log("collecting", f"collecting from {settings['scheduler']} {every} into {store.safe_url}")
         collector = Collector(scheduler, store, settings, health)
         collector.planner = planner_of(scheduler, store, settings)
         last = run(collector, stop, report, once)

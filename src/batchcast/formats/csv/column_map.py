@@ -33,8 +33,6 @@ class MappedColumn:
         Name of the column in batchcast, and its name in the file.
     unit
         The unit of the column in the file, one of `units_of`.
-    is_extra
-        Whether the column is not one of batchcast's own.
     per
         Whether memory in the file is per `job`, `node` or `processor`. In the trace, memory is for the whole job.
     """
@@ -42,7 +40,6 @@ class MappedColumn:
     target: str
     source: str
     unit: str
-    is_extra: bool = False
     per: str = "job"
 
 
@@ -124,7 +121,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     --------
     >>> made = make_map({"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "minutes"}}}, "m.toml")
     >>> made.name, made.columns[1]
-    ('m', MappedColumn(target='req_time', source='wall', unit='minutes', is_extra=False, per='job'))
+    ('m', MappedColumn(target='req_time', source='wall', unit='minutes', per='job'))
     """
     _only(plain, _KEYS, source, "key")
     columns = _table(plain, "columns", source)
@@ -136,14 +133,13 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
             raise UsageError(f"{source}: [extra] {name} is one of batchcast's own columns", hint="put it in [columns]")
     if "submit_time" not in columns:
         raise UsageError(f"{source}: [columns] has no submit_time", hint='submit_time = "the column that holds it"')
-    columns_read = [_column(name, value, source, False) for name, value in columns.items()]
-    columns_read += [_column(name, value, source, True) for name, value in extra.items()]
+    tables = (("[columns]", columns), ("[extra]", extra))
     procs = plain.get("procs_total", math.nan)
     if isinstance(procs, bool) or not isinstance(procs, (int, float)) or procs <= 0:
         raise _wrong(source, "procs_total", procs, "a number of processors above 0")
     return ColumnMap(
         name=re.sub(r"\.toml$", "", source.replace("\\", "/").rsplit("/", 1)[-1]),
-        columns=tuple(columns_read),
+        columns=tuple(_column(n, value, source, table) for table, items in tables for n, value in items.items()),
         status={str(k): _text(v, f"[status] {k}", source) for k, v in _table(plain, "status", source).items()},
         header=_texts(plain, "header", source),
         notes=_texts(plain, "notes", source),
@@ -154,7 +150,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     )
 
 
-def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
+def find_columns(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     """Find the mapped columns in the header of a file.
 
     Parameters
@@ -201,14 +197,14 @@ def sacct_line(header: Sequence[str]) -> str:
     return COMMAND if words & {"jobid", "jobidraw"} and words & own else ""
 
 
-def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str], example: str) -> InputError:
+def unrecognised_header(source: str, header: Sequence[str], map_names: Sequence[str], example: str) -> InputError:
     """Build the error for a CSV file that no map fits.
 
     Parameters
     ----------
     source, header
         Name of the file and its first line.
-    ready
+    map_names
         Names of the available column maps.
     example
         Path of an example of a column map.
@@ -219,14 +215,14 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
     """
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     what = "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know"
-    accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map"
+    accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(map_names)}, or --map"
     hint = sacct_line(header) or f"write a map of the columns for --map FILE.toml; {example} is an example"
     return input_error(source, what, line=1, value=",".join(header), accepted=accepted, hint=hint)
 
 
-def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColumn:
+def _column(target: str, value: Any, source: str, table: str) -> MappedColumn:
     """Returns one mapped column; UsageError if the entry in the map is wrong."""
-    where = f"{'[extra]' if is_extra else '[columns]'} {target}"
+    where = f"{table} {target}"
     given = {"from": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
         raise _wrong(source, where, value, 'the name of a column, or { from = "NAME", unit = "UNIT" }')
@@ -239,7 +235,7 @@ def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColum
     unit = given.get("unit", accepted[0])
     if unit not in accepted:
         raise _wrong(source, f"the unit of {where}", unit, ", ".join(accepted))
-    return MappedColumn(target, given["from"], unit, is_extra, per)
+    return MappedColumn(target, given["from"], unit, per)
 
 
 def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:

@@ -18,7 +18,7 @@ from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_o
 from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null
 from ..slurm.sacct import PARSERS
 from ..times import BAD_STAMP, STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
-from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
+from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, find_columns
 from .rows import CsvRows, no_rows
 
 _ABOVE_ZERO = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_time", "req_mem_kib")
@@ -74,7 +74,7 @@ def read_mapped_csv(
     """
     problems = Problems(source, strict)
     rows = CsvRows(blocks, source, problems, delimiter=mapped.delimiter, encoding=mapped.encoding)
-    order = places(mapped, rows.header, source)
+    order = find_columns(mapped, rows.header, source)
     table = _Table(mapped, problems, LocalClock(zone))
     submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
     for lines, columns in rows.batches(
@@ -119,7 +119,7 @@ class _Table:
                 epoch, later = self.stamps(target, values, lines)
                 times[target] = without_zeros(epoch, submit), later
             elif target in self.columns.words:
-                codes[target] = self.columns.words[target].of(values)
+                codes[target] = self.columns.words[target].encode(values)
                 if target == "status" and self._by_target[target].unit == "slurm":
                     what = f"{STRANGE_STATE}; [status] in the map can translate it"
                     rows = rows_where(lambda text: text.strip() not in translated and not is_slurm_state(text), values)

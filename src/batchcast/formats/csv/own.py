@@ -124,18 +124,18 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
         for name, mark in named
         if mark not in ("number", "processor") and (mark or name not in COLUMNS or COLUMNS[name].kind != "number")
     }
-    place, gathered = names.index("submit_time"), LogColumns(words)
-    batches = rows.batches(range(len(names)), lambda cells: math.isfinite(_float(cells[place]) or math.nan))
+    submit, gathered = names.index("submit_time"), LogColumns(words)
+    batches = rows.batches(range(len(names)), lambda cells: math.isfinite(_float(cells[submit]) or math.nan))
     for lines, columns in batches:
-        is_dated = np.isfinite(_numbers(columns[place], None, lines, problems))
+        is_dated = np.isfinite(_numbers(columns[submit], None, lines, problems))
         if not is_dated.all():
             for k in np.flatnonzero(~is_dated).tolist():
-                problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
+                problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[submit][k])
             columns, lines = rows_of(np.flatnonzero(is_dated).tolist(), columns, lines)
         texts = dict(zip(names, columns))
         ids = np.array(texts.pop("job_id"), dtype=str)
         values = {
-            name: words[name].of(cells) if name in words else _numbers(cells, name, lines, problems)
+            name: words[name].encode(cells) if name in words else _numbers(cells, name, lines, problems)
             for name, cells in texts.items()
         }
         gathered.add(ids, values)
@@ -196,7 +196,7 @@ def _typed(column: Nominal, name: str, mark: str) -> Values:
     texts = list(map(str, column.categories))
     values: Sequence[int | str] = texts
     if mark == "json":
-        values = [_word(text) for text in texts]
+        values = [_json_value(text) for text in texts]
     elif name in COLUMNS or mark == "whole":
         values = list(map(int, texts)) if mark != "text" and all(map(_is_whole, texts)) else texts
     elif mark != "text" and texts and all(_float(text) is not None for text in texts):
@@ -204,7 +204,7 @@ def _typed(column: Nominal, name: str, mark: str) -> Values:
     return Nominal.recode(column.codes, values)
 
 
-def _word(text: str) -> int | str:
+def _json_value(text: str) -> int | str:
     """Returns the whole number or text of a JSON cell; a cell that is not JSON is returned unchanged."""
     try:
         value = json.loads(text)
@@ -216,7 +216,7 @@ def _word(text: str) -> int | str:
 def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
     """Returns the job ids, as integers or texts depending on the mark of their column."""
     if mark == "json":
-        return np.array([str(_word(text)) for text in texts])
+        return np.array([str(_json_value(text)) for text in texts])
     return np.array(texts, dtype=str) if mark == "text" else as_ids(texts)
 
 

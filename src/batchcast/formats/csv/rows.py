@@ -62,7 +62,7 @@ class CsvRows:
     ) -> None:
         self._problems = problems
         self._is_record: Callable[[Sequence[str]], bool] | None = None
-        self._feed = _Feed(blocks, _known(encoding), problems, source)
+        self._feed = _Feed(blocks, _checked_encoding(encoding), problems, source)
         first = self._feed.peek()
         self.delimiter = delimiter or delimiter_of(first)
         self._reader = csv.reader(self._feed, delimiter=self.delimiter, strict=True)
@@ -75,13 +75,13 @@ class CsvRows:
         check_header(self.header, source)
 
     def batches(
-        self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
+        self, positions: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
     ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
         """Yield the rows in batches of some ten thousand.
 
         Parameters
         ----------
-        places
+        positions
             Positions of the columns to return.
         is_record
             Function that returns whether the cells of a single line form a record. If a row over several lines contains
@@ -97,7 +97,7 @@ class CsvRows:
         self._is_record = is_record
         numbered = self._rows()
         while batch := list(islice(numbered, _BATCH)):
-            yield [line for line, _ in batch], list(zip(*([row[place] for place in places] for _, row in batch)))
+            yield [line for line, _ in batch], list(zip(*([row[k] for k in positions] for _, row in batch)))
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the line number and the cells of each good row; drops and counts broken rows."""
@@ -131,7 +131,7 @@ class CsvRows:
         if self._feed.has_nul or len(row) != width:
             return "a NUL byte" if self._feed.has_nul else f"{len(row)} cells instead of {width}"
         # If a continuation line of the row is a record by itself, the opening quote before it is an error.
-        rows = csv.reader([line for line in self._feed.others if "\0" not in line], delimiter=self.delimiter)
+        rows = csv.reader([line for line in self._feed.continuation if "\0" not in line], delimiter=self.delimiter)
         swallowed = is_record is not None and any(len(cells) == width and is_record(cells) for cells in rows)
         return "an opening quote without a closing quote" if swallowed else ""
 
@@ -172,37 +172,37 @@ class _Feed:
         self._lines = self._decoded(blocks, encoding, source)
         self._problems = problems
         self._again: list[tuple[int, str]] = []
-        self._taken: list[tuple[int, str]] = []
+        self._row_lines: list[tuple[int, str]] = []
         self.has_nul = self.is_over = False
 
     def __iter__(self) -> _Feed:
         return self
 
     def __next__(self) -> str:
-        if len(self._taken) >= _LONGEST_ROW:
+        if len(self._row_lines) >= _LONGEST_ROW:
             raise StopIteration
         numbered = self._again.pop() if self._again else next(self._lines, None)
         if numbered is None:
-            self.is_over = not self._taken
+            self.is_over = not self._row_lines
             raise StopIteration
-        self._taken.append(numbered)
+        self._row_lines.append(numbered)
         self.has_nul |= "\0" in numbered[1]
         return numbered[1]
 
     @property
     def first(self) -> int:
         """Line number at which the current row begins."""
-        return self._taken[0][0] if self._taken else 0
+        return self._row_lines[0][0] if self._row_lines else 0
 
     @property
     def text(self) -> str:
         """First line of the current row."""
-        return self._taken[0][1].rstrip("\r\n") if self._taken else ""
+        return self._row_lines[0][1].rstrip("\r\n") if self._row_lines else ""
 
     @property
-    def others(self) -> list[str]:
+    def continuation(self) -> list[str]:
         """Lines of the current row after its first line."""
-        return [text for _, text in self._taken[1:]]
+        return [text for _, text in self._row_lines[1:]]
 
     def peek(self) -> str:
         """Return the first line without consuming it."""
@@ -214,12 +214,12 @@ class _Feed:
 
     def row_done(self) -> None:
         """Remove the lines of the current row from memory."""
-        self._taken.clear()
+        self._row_lines.clear()
         self.has_nul = False
 
     def retry(self) -> None:
         """Drop the first line of the current row, and read the other lines again."""
-        self._again += self._taken[:0:-1]
+        self._again += self._row_lines[:0:-1]
         self.row_done()
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
@@ -261,7 +261,7 @@ def check_header(header: Sequence[str], source: str) -> None:
             raise input_error(source, what, line=1, value=name, hint="rename one of them")
 
 
-def _known(encoding: str) -> str:
+def _checked_encoding(encoding: str) -> str:
     """Returns the encoding if it exists and is a superset of ASCII; UsageError otherwise."""
     try:
         if "\n,".encode(encoding) == b"\n,":

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ...table import LogInfo, Trace
 from ...units import parse_duration
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from ..memo import Memo, either, positive
-from .qstat import asked, ending, number, plain_id, size_kib
+from .qstat import MOST_CACHED, ending, number, plain_id, requested, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
@@ -68,8 +69,8 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Notes
     -----
     Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
-    end of 0 is computed from the other time and resources_used.walltime. The functions `records.asked` and
-    `records.held` count requested and allocated processors. Memory is for the whole job (`pmem` times processors if
+    end of 0 is computed from the other time and resources_used.walltime. The functions `qstat.requested` and
+    `allocated` count requested and allocated processors. Memory is for the whole job (`pmem` times processors if
     there is no `mem`).
 
     The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has its
@@ -105,11 +106,10 @@ class _Log:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._ends: list[tuple[int, str, str]] = []
-        self._others, self._reruns = Counter[str](), Counter[str]()
+        self._other_records, self._reruns = Counter[str](), Counter[str]()
         self._gone, self._ended = set[str](), set[str]()
         words = {name: Codes(lambda text: text.strip("\"'") or None) for name in (*_NAMES, "account", "dependency")}
         self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
-        self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
         # A PBS time is a number of seconds, or H:M:S.
         self._times = Memo(lambda text: float(text) if number(text) >= 0 else parse_duration(text))
         self._parents = self._late = 0
@@ -134,7 +134,7 @@ class _Log:
         if kind == "E":
             self._ends.append((line, job, message.strip()))
             return
-        self._others[kind] += 1
+        self._other_records[kind] += 1
         if kind == "R":
             self._reruns[job] += 1
         elif kind in "DA":
@@ -171,7 +171,7 @@ class _Log:
         # `place` has "excl" if the nodes are not shared.
         shares = [float("excl" in place) if place else math.nan for place in texts["Resource_List.place"]]
         measured = {"exclusive": np.array(shares), **self._measure(lines, texts)}
-        codes = {name: words.of(texts[_NAMES.get(name, name)]) for name, words in self._columns.words.items()}
+        codes = {name: words.encode(texts[_NAMES.get(name, name)]) for name, words in self._columns.words.items()}
         self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
@@ -188,9 +188,11 @@ class _Log:
         run = without_negative(end - start, lines, "run time (end before start)", "{}")
         wait = without_negative(either(start, end) - submit, lines, "wait (start before submission)", "{}")
         self._late += int((run - used > _SLACK).sum())
-        procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
-        held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
-        alloc = either(either(count("resources_used.ncpus"), count("total_execution_slots")), held_procs)
+        procs, gpus = self._sized(
+            requested, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes"
+        )
+        vnode_procs, nodes = self._sized(allocated, texts, "exec_vnode", "exec_host")
+        alloc = either(either(count("resources_used.ncpus"), count("total_execution_slots")), vnode_procs)
         each = np.where(alloc > 0, alloc, procs)
         pmem = self._amount("Resource_List.pmem", texts, lines)
         runs = either(count("run_count"), count("start_count")) - 1
@@ -216,7 +218,7 @@ class _Log:
 
     def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         """Returns durations in seconds; reports texts that are not durations."""
-        values = self._times.of(texts)
+        values = self._times.numbers(texts)
         what = f"{key} that are not durations (accepted: seconds, H:M:S)"
         self._problems.unknown_at(np.flatnonzero(np.isinf(values)).tolist(), lines, what, texts)
         return np.where(np.isinf(values), np.nan, values)
@@ -232,23 +234,16 @@ class _Log:
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns two amounts of every record, computed once for each distinct combination of texts."""
-        cached, sizes = self._sizes, []
-        for given in zip(*(texts[key] for key in keys)):
-            if (amounts := cached.get(given)) is None:
-                if len(cached) > 200_000:
-                    cached.clear()
-                amounts = cached[given] = size(*given)
-            sizes.append(amounts)
-        both = np.array(sizes)
-        return both[:, 0], both[:, 1]
+        """Returns two amounts of every record."""
+        sizes = np.array([size(*record) for record in zip(*(texts[key] for key in keys))])
+        return sizes[:, 0], sizes[:, 1]
 
     def trace(self, source: str) -> Trace:
         """Returns all jobs as a sorted trace, with notes."""
         if not self._columns.jobs:
             what = "the log has no E record (a job that ended)" + self._problems.because()
             raise input_error(source, what, hint="read the log of a later day")
-        others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._others.items())}
+        others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._other_records.items())}
         parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
         notes = self._problems.notes()
         if gone := len(self._gone - self._ended):
@@ -319,7 +314,8 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
     return fields
 
 
-def held(vnodes: str, hosts: str) -> tuple[float, float]:
+@lru_cache(maxsize=MOST_CACHED)
+def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
     """Return the processors and nodes that were allocated to a job.
 
     Parameters
@@ -339,9 +335,11 @@ def held(vnodes: str, hosts: str) -> tuple[float, float]:
 
     Examples
     --------
-    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4"), held("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
-    ((8.0, 2.0), (4.0, 1.0))
-    >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
+    >>> allocated("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4")
+    (8.0, 2.0)
+    >>> allocated("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
+    (4.0, 1.0)
+    >>> allocated("", "n1/0*8+n2/3"), allocated("", "n1/0-3,6+n2/0"), allocated("", "n1/0+n1/1"), allocated("", "")
     ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
     """
     slots, names = 0.0, set()

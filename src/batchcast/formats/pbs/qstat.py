@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
@@ -29,6 +30,8 @@ _SIGNALS = {"271", "265"}
 """256 + SIGTERM and 256 + SIGKILL: the job was deleted, or killed at a limit by a server without a code for that."""
 _ENDINGS = {"0": "completed", "": "completed", "-29": "timeout", "-27": "out_of_memory", "-26": "out_of_memory"}
 _TORQUE_ENDINGS = {"0": "completed", "": "completed", "-11": "timeout", "-10": "out_of_memory"}
+MOST_CACHED = 200_000
+"""Number of distinct requests and allocations of which the sizes are cached."""
 SKIPPED = ("B", "M")
 """States of records that are not jobs: the parent of an array (its subjobs are listed too), and a moved job."""
 
@@ -149,6 +152,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         state = ending(status, withdrawn, "comp_time" in a or status == "-10", False).upper()  # only Torque has -10
     pending = state == "PENDING"
     own, memory = _own(a), size_kib(a.get("resources_used.mem", "")) if ended else math.nan
+    procs = {"alloc_procs": own["req_procs"]}
     measured = {"used_mem_kib": memory} if 0 < memory <= MOST_KIB else {}  # the peak memory over all nodes
     return Sighting(
         job_id=plain_id(job_id) or job_id,
@@ -158,21 +162,20 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         certain=state != "COMPLETING",
         start_time=math.nan if pending or withdrawn else start,
         end_time=end if ended else math.nan,
-        never_ran=withdrawn,
         expected_start=utc(a.get("estimated.start_time", "")) if pending else math.nan,
         eligible_time=utc(a.get("Execution_Time", a.get("etime", ""))),
         reason=_REASONS.get(letter, "Priority" if pending else ""),
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
-        asked=read_fields(ASKED, a, "pbs", own),
-        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
+        requested=read_fields(ASKED, a, "pbs", own),
+        allocated={} if pending or withdrawn else read_fields(HELD, a, "pbs", procs) | measured,
     )
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
     """Returns the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
     project."""
-    procs = asked(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
+    procs = requested(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
         "req_procs": number(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
         "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
@@ -219,7 +222,8 @@ def size_kib(text: str) -> float:
     return float(match[1]) * KIB_OF[match[2].upper()] * (8 if match[3].lower() == "w" else 1)
 
 
-def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
+@lru_cache(maxsize=MOST_CACHED)
+def requested(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     """Return the processors and GPUs that a job requested.
 
     Parameters
@@ -240,7 +244,7 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
 
     Examples
     --------
-    >>> asked("", "2:ncpus=4:ngpus=1+ncpus=8", ""), asked("1", "", "2:ppn=8+n7#shared"), asked("6", "", "")
+    >>> requested("", "2:ncpus=4:ngpus=1+ncpus=8", ""), requested("1", "", "2:ppn=8+n7#shared"), requested("6", "", "")
     ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
     """
     total = number(ncpus)

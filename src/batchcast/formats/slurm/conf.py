@@ -45,7 +45,7 @@ _SETTINGS = (
     "PriorityWeightQOS", "PriorityWeightTRES", "RequeueExit", "ResumeProgram", "SchedulerParameters", "SchedulerType",
     "SelectType", "SelectTypeParameters", "TopologyPlugin",
 )  # fmt: skip
-_WHOLE = (
+_WHOLE_NUMBERS = (
     "CPUTot", "Boards", "Sockets", "PerBoard", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "MemSpecLimit",
     "CoreSpecCount", "Weight", "PriorityTier", "PriorityJobFactor",
 )  # fmt: skip
@@ -127,7 +127,7 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
         if kind not in _TABLES:
             _settings(conf, words, place, added=sign == "+=")
         elif kind == "nodename":
-            row = _named(words, _NODE, place)
+            row = _spelled_row(words, _NODE, place)
             if words[kind].upper() == "DEFAULT":
                 defaults[kind] |= row
             else:
@@ -138,7 +138,7 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
                     conf.nodes[name] = {**conf.nodes.get(name, {}), **defaults[kind], **row}
         elif kind == "partitionname":
             current = {new: words[old] for new, old in _OLDER.items() if old in words}
-            row = _named({**current, **words}, {name.lower(): name for name in _PARTITION}, place)
+            row = _spelled_row({**current, **words}, {name.lower(): name for name in _PARTITION}, place)
             if words[kind].upper() == "DEFAULT":
                 defaults[kind] |= row
             else:
@@ -199,19 +199,19 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
         before = conf.settings.get(name, "")
         conf.settings[name] = f"{before},{value}" if added and before else value
         if name.startswith("PriorityWeight") and name != "PriorityWeightTRES":
-            _whole(name, value, place)
+            _check_whole_number(name, value, place)
         for item in value.split(",") if name == "SchedulerParameters" else ():
             word, equals, number = item.strip().partition("=")
             if equals and _NUMBER.fullmatch(word):
-                _whole(word, number, place)
+                _check_whole_number(word, number, place)
 
 
-def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
+def _spelled_row(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
     """Returns values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
     wrong."""
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
-    for name in set(_WHOLE) & set(row):
-        _whole(name, row[name], place)
+    for name in set(_WHOLE_NUMBERS) & set(row):
+        _check_whole_number(name, row[name], place)
     for name in {"MaxTime", "DefaultTime"} & set(row):
         try:
             parse_duration(row[name])
@@ -221,7 +221,7 @@ def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> 
     return row
 
 
-def _whole(name: str, value: str, place: str) -> None:
+def _check_whole_number(name: str, value: str, place: str) -> None:
     """Raises InputError if a value is not a whole number."""
     if not re.fullmatch(r"-?[0-9]{1,18}", value):
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")

@@ -8,7 +8,7 @@ for a waiting job is Slurm's forecast and is ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from ...errors import InputError, input_error
 from ...units import format_duration
 from ..chunks import load_json
 from .resources import parse_tres
-from .scontrol_json import as_list, at, number, tres
+from .scontrol_json import as_list, number, tres, value_at
 
 COMMAND = "sacct -a --json -S 2026-01-01 > jobs.json"
 # NO_VAL and INFINITE of 32, 64 and 16 bits, in the plain numbers of v0.0.37
@@ -86,24 +86,26 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
     """
     columns: dict[str, list[str]] = {name: [] for name in NAMES}
     notes = []
-    for document in _documents(text, source):
-        for raw in document.jobs:
-            job = load_json(bytes(raw).decode("utf-8", "replace"), source, "a list of jobs", COMMAND)
+    for jobs, errors in _documents(text, source):
+        for job in jobs:
             for record in _records(job):
                 for name, texts in columns.items():
                     texts.append(record.get(name, ""))
-        errors = [str(at(error, "description") or at(error, "error") or error) for error in document.errors]
-        notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in errors]
+        reported = [str(value_at(error, "description") or value_at(error, "error") or error) for error in errors]
+        notes += [f"Slurm printed an error with these jobs: {words[:120]}" for words in reported]
     return columns, notes
 
 
-def _documents(text: bytes, source: str) -> Iterator[_Document]:
-    """Yields the JSON documents of a file, which may have several in a row."""
+def _documents(text: bytes, source: str) -> Iterator[tuple[Iterable[Any], list[Any]]]:
+    """Yields the jobs and the errors of each JSON document of a file, which may have several in a row."""
     try:
-        yield msgspec.json.decode(text, type=_Document)
-        return
+        document = msgspec.json.decode(text, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # several documents, or content that only the slower json module accepts (NaN, invalid UTF-8)
+    else:
+        decoded = (bytes(raw).decode("utf-8", "replace") for raw in document.jobs)
+        yield (load_json(job, source, "a list of jobs", COMMAND) for job in decoded), document.errors
+        return
     rest, decoder = text.decode("utf-8", "replace"), json.JSONDecoder()
     place = len(rest) - len(rest.lstrip())
     while place < len(rest):
@@ -119,8 +121,7 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
         jobs = plain.get("jobs") if isinstance(plain, dict) else None
         if not isinstance(jobs, list):
             raise input_error(source, "the JSON has no list of jobs", accepted=COMMAND, hint=COMMAND)
-        errors = plain.get("errors")
-        yield _Document([msgspec.Raw(json.dumps(job).encode()) for job in jobs], errors if errors else [])
+        yield jobs, plain.get("errors") or []
         place += len(rest) - place - len(rest[place:].lstrip())
 
 
@@ -140,30 +141,31 @@ def _records(job: Any) -> list[Record]:
 
 def _of_sacct(job: Mapping[str, Any]) -> Record:
     """Returns the record of a job that sacct printed."""
-    requested, allocated = tres(at(job, "tres/requested")), tres(at(job, "tres/allocated"))
+    requested, allocated = tres(value_at(job, "tres/requested")), tres(value_at(job, "tres/allocated"))
+    array, task, tasks = (value_at(job, f"array/{key}") for key in ("job_id", "task_id", "task"))
     return {
         **_common(job),
-        "JobID": _job_id(job, at(job, "array/job_id"), at(job, "array/task_id"), at(job, "array/task"), "het/"),
-        "User": _name(job.get("user") or at(job, "association/user")),
+        "JobID": _job_id(job, array, task, tasks, "het/"),
+        "User": _name(job.get("user") or value_at(job, "association/user")),
         "Group": _name(job.get("group")),
         "WorkDir": _name(job.get("working_directory")),
         "Constraints": _name(job.get("constraints")),
-        "Reservation": _name(at(job, "reservation/name")),
-        "State": _state(at(job, "state/current"), job.get("kill_request_user")),
-        "Submit": _plain(at(job, "time/submission")),
-        "Eligible": _plain(at(job, "time/eligible")),
-        "Start": _plain(at(job, "time/start")),
-        "End": _plain(at(job, "time/end")),
-        "ElapsedRaw": _plain(at(job, "time/elapsed")),
-        "TimelimitRaw": _minutes(at(job, "time/limit")),
-        "ReqCPUS": _plain(at(job, "required/CPUs")),
+        "Reservation": _name(value_at(job, "reservation/name")),
+        "State": _state(value_at(job, "state/current"), job.get("kill_request_user")),
+        "Submit": _plain(value_at(job, "time/submission")),
+        "Eligible": _plain(value_at(job, "time/eligible")),
+        "Start": _plain(value_at(job, "time/start")),
+        "End": _plain(value_at(job, "time/end")),
+        "ElapsedRaw": _plain(value_at(job, "time/elapsed")),
+        "TimelimitRaw": _minutes(value_at(job, "time/limit")),
+        "ReqCPUS": _plain(value_at(job, "required/CPUs")),
         "AllocCPUS": parse_tres(allocated).get("cpu", ""),
         "AllocNodes": _plain(job.get("allocation_nodes")),
-        "ReqMem": _memory(at(job, "required/memory_per_node"), at(job, "required/memory_per_cpu"),
-                          at(job, "required/memory"), requested),
+        "ReqMem": _memory(value_at(job, "required/memory_per_node"), value_at(job, "required/memory_per_cpu"),
+                          value_at(job, "required/memory"), requested),
         "ReqTRES": requested,
         "AllocTRES": allocated,
-        "TotalCPU": _cpu(at(job, "time/total"), *(at(step, "time/total") for step in job.get("steps") or ())),
+        "TotalCPU": _cpu(*(value_at(each, "time/total") for each in (job, *(job.get("steps") or ())))),
     }  # fmt: skip
 
 
@@ -218,24 +220,24 @@ def _common(job: Mapping[str, Any]) -> Record:
 
 def _step(step: Mapping[str, Any], job: Record) -> Record:
     """Returns the record of a step, with the job's submit time, which steps do not have."""
-    usage = {name: tres(at(step, f"tres/requested/{name}")).replace("M", "") for name in ("max", "total")}
-    name = at(step, "step/id")
-    inner = at(name, "step_id") if isinstance(name, Mapping) else name
-    own = str(inner if inner is not None else at(step, "step/name") or "0")
+    usage = {name: tres(value_at(step, f"tres/requested/{name}")).replace("M", "") for name in ("max", "total")}
+    name = value_at(step, "step/id")
+    inner = value_at(name, "step_id") if isinstance(name, Mapping) else name
+    own = str(inner if inner is not None else value_at(step, "step/name") or "0")
     return {
         "JobID": f"{job['JobID']}.{own.rpartition('.')[2]}",
         "JobIDRaw": f"{job['JobIDRaw']}.{own.rpartition('.')[2]}",
         "Cluster": job["Cluster"],
-        "JobName": _name(at(step, "step/name")),
+        "JobName": _name(value_at(step, "step/name")),
         "State": _state(step.get("state"), step.get("kill_request_user")),
         "Submit": job["Submit"],
-        "Start": _plain(at(step, "time/start")),
-        "End": _plain(at(step, "time/end")),
-        "ElapsedRaw": _plain(at(step, "time/elapsed")),
-        "AllocNodes": _plain(at(step, "nodes/count")),
-        "NTasks": _plain(at(step, "tasks/count")),
-        "AllocTRES": tres(at(step, "tres/allocated")),
-        "TotalCPU": _cpu(at(step, "time/total")),
+        "Start": _plain(value_at(step, "time/start")),
+        "End": _plain(value_at(step, "time/end")),
+        "ElapsedRaw": _plain(value_at(step, "time/elapsed")),
+        "AllocNodes": _plain(value_at(step, "nodes/count")),
+        "NTasks": _plain(value_at(step, "tasks/count")),
+        "AllocTRES": tres(value_at(step, "tres/allocated")),
+        "TotalCPU": _cpu(value_at(step, "time/total")),
         "TRESUsageInMax": usage["max"],
         "TRESUsageInTot": usage["total"],
     }
@@ -244,7 +246,7 @@ def _step(step: Mapping[str, Any], job: Record) -> Record:
 def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str) -> str:
     """Returns the job id in sacct's notation: `12_3`, `12_[4-9]`, `12+1`, `12`."""
     number_, leader, one = _plain(job.get("job_id")), _plain(array), _plain(task)
-    component, offset = _plain(at(job, f"{het}job_id")), _plain(at(job, f"{het}job_offset"))
+    component, offset = _plain(value_at(job, f"{het}job_id")), _plain(value_at(job, f"{het}job_offset"))
     if leader not in ("", "0") and one:
         return f"{leader}_{one}"
     if leader not in ("", "0") and isinstance(tasks, str) and tasks:
@@ -292,7 +294,7 @@ def _cpu(value: Any, *of_steps: Any) -> str:
     has none.
     """
     own, *steps = (
-        (int(number(at(each, "seconds")) or 0), int(number(at(each, "microseconds")) or 0))
+        (int(number(value_at(each, "seconds")) or 0), int(number(value_at(each, "microseconds")) or 0))
         for each in (value, *of_steps)
     )
     seconds, more = own if any(own) else (sum(each for each, _ in steps), sum(each for _, each in steps))

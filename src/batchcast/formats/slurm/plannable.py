@@ -23,7 +23,7 @@ FIELDS = (
 )  # fmt: skip
 """Fields for `squeue -O` (Slurm 22.05 and newer)."""
 NOTHING = ("", "N/A", "NA", "(null)", "0:00", "None")
-BEGUN = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "RESIZING"})
+STARTED_STATES = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "RESIZING"})
 
 
 class Plannable(NamedTuple):
@@ -36,7 +36,7 @@ class Plannable(NamedTuple):
         with others, `raw_id` is the id of the array.
     submit_time
         Epoch seconds.
-    begun, waits, finished
+    has_started, waits, finished
         Whether the job has started, waits, or has finished. All three phases are False while the job changes from one
         state to another.
     limit
@@ -52,7 +52,7 @@ class Plannable(NamedTuple):
     job_id: str
     raw_id: str
     submit_time: float
-    begun: bool
+    has_started: bool
     waits: bool
     limit: float
     partitions: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def plannable(record: Mapping[str, str]) -> Plannable:
         job_id=job_id,
         raw_id=get("JobID", "") or job_id,
         submit_time=submit,
-        begun=state in BEGUN,
+        has_started=state in STARTED_STATES,
         waits=state == "PENDING",
         limit=limit,
         partitions=tuple(filter(None, get("Partition", "").split(","))),
@@ -306,12 +306,12 @@ def asks_for_signal(submit_line: str, script: str) -> str:
     return "its script contains --signal" if has_signal else ""
 
 
-def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
+def why_not(submission: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
     """Return the reason why a job must not be planned, given its submission; empty if the job can be planned.
 
     Parameters
     ----------
-    asked
+    submission
         What the job's submission requested.
     job
         The job, with its current time limit.
@@ -331,7 +331,7 @@ def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> 
 
     Examples
     --------
-    >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=3600.0, partitions=("main",))
+    >>> job = Plannable("7", "7", 0.0, has_started=False, waits=True, limit=3600.0, partitions=("main",))
     >>> why_not(Submitted("", 3600.0), job, {}), why_not(Submitted("", 3570.0), job, {})
     ('', '')
     >>> why_not(Submitted("", 7200.0), job, {})
@@ -339,10 +339,10 @@ def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> 
     >>> why_not(Submitted(""), job, {"main": 7200.0})
     "it was submitted without --time, and its time limit is below its partition's default"
     """
-    if asked.signal:
-        return asked.signal
-    if not math.isnan(asked.limit):
-        return "its time limit is below the limit at submission" if job.limit < asked.limit else ""
+    if submission.signal:
+        return submission.signal
+    if not math.isnan(submission.limit):
+        return "its time limit is below the limit at submission" if job.limit < submission.limit else ""
     default = min((defaults.get(name, 0.0) for name in job.partitions), default=0.0)
     too_low = "it was submitted without --time, and its time limit is below its partition's default"
     return too_low if job.limit < default else ""

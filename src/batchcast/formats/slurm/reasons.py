@@ -40,24 +40,6 @@ WORDS: dict[str, str] = {
     "SchedDefer": "the scheduler is configured to defer it",
     "WaitingForScheduling": "the scheduler has not considered it yet",
 }
-NEVER = frozenset(
-    {
-        "DependencyNeverSatisfied",
-        "PartitionNodeLimit",
-        "PartitionTimeLimit",
-        "BadConstraints",
-        "InvalidAccount",
-        "InvalidQOS",
-        "PartitionConfig",
-    }
-)
-HELD = frozenset({"JobHeldUser"})
-_ADMIN = frozenset(
-    {
-        "JobHeldAdmin", "NodeDown", "PartitionDown", "PartitionInactive", "JobLaunchFailure", "FrontEndDown",
-        "ReservationDeleted", "AccountNotAllowed", "QOSNotAllowed", "SystemFailure",
-    }
-)  # fmt: skip
 
 
 class Rule(StrEnum):
@@ -78,6 +60,18 @@ class Rule(StrEnum):
     """The end of other jobs that count against the same limit as the job."""
 
 
+_REASONS = {
+    Rule.NEVER: "DependencyNeverSatisfied PartitionNodeLimit PartitionTimeLimit BadConstraints InvalidAccount "
+    "InvalidQOS PartitionConfig",
+    Rule.ADMIN: "JobHeldAdmin NodeDown PartitionDown PartitionInactive JobLaunchFailure FrontEndDown "
+    "ReservationDeleted AccountNotAllowed QOSNotAllowed SystemFailure",
+    Rule.ELIGIBLE: "JobHeldUser Dependency BeginTime",
+    Rule.RESERVATION: "Reservation Reserved_for_maintenance",
+    Rule.LIMIT: "JobArrayTaskLimit Licenses",
+}
+_RULES = {name: kind for kind, names in _REASONS.items() for name in names.split()}
+
+
 @lru_cache(1024)  # many waiting jobs have the same reason
 def rule(reason: str) -> Rule:
     """Return the rule that says what ends a Slurm reason for waiting.
@@ -96,29 +90,25 @@ def rule(reason: str) -> Rule:
     >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
     ('administrator', 'limit', 'machine')
     """
-    name = word(reason)
+    name = reason_name(reason)
     if name == "ReqNodeNotAvail":
         return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
-    if name in NEVER or "PerJob" in name:
+    if name in _RULES:
+        return _RULES[name]
+    if "PerJob" in name:
         return Rule.NEVER
-    if name in _ADMIN or ("Minutes" in name and "RunMinutes" not in name):
+    if "Minutes" in name and "RunMinutes" not in name:
         return Rule.ADMIN
-    if name in HELD | {"Dependency", "BeginTime"}:
-        return Rule.ELIGIBLE
-    if name in ("Reservation", "Reserved_for_maintenance"):
-        return Rule.RESERVATION
-    if name in ("JobArrayTaskLimit", "Licenses") or limit_of(name):
-        return Rule.LIMIT
-    return Rule.MACHINE
+    return Rule.LIMIT if limit_of(name) else Rule.MACHINE
 
 
 @lru_cache(1024)  # many waiting jobs have the same reason
-def word(reason: str) -> str:
+def reason_name(reason: str) -> str:
     """Return the name of a Slurm reason, without the details that Slurm appends.
 
     Examples
     --------
-    >>> word("(ReqNodeNotAvail, UnavailableNodes:n2)"), word("None")
+    >>> reason_name("(ReqNodeNotAvail, UnavailableNodes:n2)"), reason_name("None")
     ('ReqNodeNotAvail', '')
     """
     name = reason.strip("()").split(",")[0].split(":")[0].strip()
@@ -155,7 +145,7 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
     'ReqNodeNotAvail, May be reserved for other job'
     """
-    may_be_down = word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
+    may_be_down = reason_name(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
     away = [node for node in expand(nodes_asked) if node in down] if may_be_down else []
     return f"ReqNodeNotAvail, UnavailableNodes:{fold(away)}" if away else reason
 
@@ -187,12 +177,12 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     """
     named = expand(_unavailable(reason))
     back = named and down is not None and down.isdisjoint(named)
-    return bool(back) or (word(reason) == "JobArrayTaskLimit" and not tasks_run)
+    return bool(back) or (reason_name(reason) == "JobArrayTaskLimit" and not tasks_run)
 
 
 def about_nodes(reason: str) -> bool:
     """Whether the meaning of a Slurm reason for waiting depends on which nodes are down."""
-    return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
+    return reason_name(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 
 
 def limit_of(name: str) -> str:
@@ -238,7 +228,7 @@ def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
     >>> reason_parts("QOSMaxCpuPerUserLimit")[1]
     {'whose': 'the QOS', 'what': 'processors', 'per': ' per user'}
     """
-    name = word(reason)
+    name = reason_name(reason)
     if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
         return NODES_DOWN, {"nodes": _unavailable(reason)}
     whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")
@@ -257,7 +247,7 @@ def plain_reason(reason: str) -> str:
     >>> plain_reason("Priority"), plain_reason("QOSMaxCpuPerUserLimit")
     ('jobs with higher priority are ahead in the queue', 'a limit of the QOS on processors per user is reached')
     """
-    name = word(reason)
+    name = reason_name(reason)
     if not name:
         return "the scheduler has not considered it yet"
     if parts := reason_parts(reason):

@@ -44,7 +44,7 @@ _NAMES = {
     "node_list": ("nodelist",),
     "cluster": ("cluster",),
 }
-_SAID = {
+_OPTION_NAMES = {
     "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
     "licenses": "licenses", "app_id": "command",
 }  # fmt: skip
@@ -53,7 +53,7 @@ _SAID = {
 
 def looks_like_sacct(sample: str) -> bool:
     """Whether one of the first lines is a header with sacct's column names."""
-    return any(Layout.of(line.rstrip("\r")) is not None for line in sample.split("\n")[:200])
+    return any(Layout.of_header(line.rstrip("\r")) is not None for line in sample.split("\n")[:200])
 
 
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
@@ -146,8 +146,8 @@ def read_sacct_columns(
     >>> read_sacct_columns({"JobID": ["7", "7.0"], "Submit": ["60", "60"], "MaxRSS": ["", "2M"]}).number("used_mem_kib")
     array([2048.])
     """
-    layout = Layout.named([name.lower() for name in columns])
-    if "submit" not in layout.place or not {"jobid", "jobidraw"} & set(layout.place):
+    layout = Layout.of_names([name.lower() for name in columns])
+    if "submit" not in layout.positions or not {"jobid", "jobidraw"} & set(layout.positions):
         raise no_header(source, "|".join(columns))
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
@@ -203,7 +203,7 @@ def _minutes(text: str) -> float:
 
 
 BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES if they have an amount"
-_SAID_NUMBERS = {
+_OPTION_NUMBERS = {
     "exclusive": ("exclusive", r"(?:^$|^user|^mcs|^topo|^true)()"),
     "array_throttle": ("array", r"%(\d{1,9})$"),
     "nice": ("nice", r"^(\d{1,10})?$"),
@@ -214,12 +214,14 @@ its number."""
 _BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argument; --nice lowers priority by 100
 
 
-def _said(line: str, option: str, pattern: str) -> float:
+def _option_number(option: str, pattern: str, line: str) -> float:
     """Returns the number in an option of the submit command: the option's default if the option has no value, NaN if
     the option is absent.
 
-    >>> _said("sbatch --exclusive x", "exclusive", "(?:^$)()"), _said("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
-    (1.0, 2.0)
+    >>> _option_number("exclusive", "(?:^$)()", "sbatch --exclusive x")
+    1.0
+    >>> _option_number("array", r"%(\\d+)$", "sbatch -a 1-9%2 x")
+    2.0
     """
     value = parse_submit_line(line).get(option)
     match = None if value is None else re.search(pattern, value)
@@ -238,7 +240,7 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
     "mem_per_gpu": per_gpu,
     "tres_gpu": tres_gpus,
     "gres_gpu": gres_gpus,
-    **{name: partial(_said, option=option, pattern=pattern) for name, (option, pattern) in _SAID_NUMBERS.items()},
+    **{name: partial(_option_number, *option) for name, option in _OPTION_NUMBERS.items()},
 }
 """The function that parses a text to a number, by the kind of the number (counts, durations, sizes)."""
 
@@ -337,10 +339,10 @@ class Batch:
         for name in names:
             texts = self.text(name)
             if texts is not None and (codes < 0).any():
-                codes = np.where(codes < 0, words.of(texts), codes)
+                codes = np.where(codes < 0, words.encode(texts), codes)
         return codes
 
-    def said(self, words: Codes, option: str) -> np.ndarray:
+    def option_codes(self, words: Codes, option: str) -> np.ndarray:
         """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
 
         For `partition`, only lists of several partitions get a code, because sacct prints a single partition in the
@@ -355,7 +357,7 @@ class Batch:
             values = [parse_submit_line(text).get(option, "") for text in texts]
         if option == "partition":
             values = [text if "," in text else "" for text in values]
-        return words.of(values)
+        return words.encode(values)
 
     def held_something(self) -> np.ndarray:
         """Whether the record shows that a job had processors or nodes, for each job, shape (n,)."""
@@ -365,10 +367,6 @@ class Batch:
             # For a job that was cancelled in the queue, AllocCPUS repeats the request, but AllocTRES is empty.
             return np.array([bool(text.strip()) for text in tres])
         return (self.number("number", "alloccpus") > 0) | (self.number("number", "allocnodes") > 0)
-
-    def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
-        """Return the values with negative values replaced by NaN, and report the negative values."""
-        return self.problems.without_negative(values, self.lines, f"{what}: negative, read as unknown")
 
     def _raw(self, kind: str, *names: str) -> np.ndarray:
         """Returns the parsed values of the first column that exists, else NaN; -inf marks unlimited values."""
@@ -399,20 +397,20 @@ class _Table:
         self.unfinished = self.unlimited = self.resized = 0
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
-        words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
+        words = {name: Codes(name_or_null) for name in (*_NAMES, *_OPTION_NAMES)}
         words |= {name: Codes(lambda text: gpu_type(text) or None) for name in _GPU_TYPES}
         self.columns = LogColumns(words | {"status": Codes(status_from_sacct)})
         self._memo = {kind: Memo(parse) for kind, parse in PARSERS.items()}
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Adds columns with one order of fields; drops records without a submit time."""
-        self.names = layout.place
+        self.names = layout.positions
         batch = Batch(layout, columns, numbers, self.problems, self._clock, self._memo)
         submit = batch.stamps("submit")[0]
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
-                self.problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
+                self.problems.drop(numbers[k], "no submit time", columns[layout.positions["submit"]][k], where="Submit")
             if not missing.all():
                 self.add(layout, *rows_of(np.flatnonzero(~missing).tolist(), columns, numbers))
             return
@@ -421,9 +419,9 @@ class _Table:
         states = batch.text("state") or ()
         strange = rows_where(lambda text: not is_slurm_state(text), states)
         self.problems.unknown_at(strange, numbers, STRANGE_STATE, states)
-        for name, option in _SAID.items():
-            said = batch.said(words[name], option)
-            codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
+        for name, option in _OPTION_NAMES.items():
+            option_codes = batch.option_codes(words[name], option)
+            codes[name] = np.where(codes[name] >= 0, codes[name], option_codes) if name in codes else option_codes
         measured = self._measure(batch, submit, codes["status"])
         self.columns.add(as_ids(columns[layout.job]), measured | {name: codes[name] for name in words})
 
@@ -456,7 +454,7 @@ class _Table:
             "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
             "req_gpus": gpus,
             "restarts": batch.number("number", "restarts"),
-            **{name: batch.number(name, "submitline") for name in _SAID_NUMBERS},
+            **{name: batch.number(name, "submitline") for name in _OPTION_NUMBERS},
         }
 
     def _times(
@@ -469,8 +467,9 @@ class _Table:
         run, wait = run_and_wait(submit, start, end, elapsed, states, batch.held_something())
         self.unfinished += int(unfinished(states, end[0]).sum())
         self.resized += int(states.is_any(["resizing"]).sum())
-        run = batch.not_negative(run, "run time (end before start)")
-        return run, batch.not_negative(wait, "wait (start before submission)")
+        sound, rule = self.problems.without_negative, "negative, read as unknown"
+        run = sound(run, batch.lines, f"run time (end before start): {rule}")
+        return run, sound(wait, batch.lines, f"wait (start before submission): {rule}")
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there

@@ -33,8 +33,8 @@ _NUMBER = r"\d*\.?\d*"
 _TRES = r"([\w./:-]+=[\w.]+(,[\w./:-]+=[\w.]+)*)?"
 _USAGE = r"([\w./:-]+=\S*)?"
 _SIZE = rf"-?\d*(\.\d+)?[KMGTPE]?{_UNKNOWN}"
-_WORD = r"\S*"
-_WHOLE = (
+_NO_BLANKS = r"\S*"
+_COUNTS = (
     "elapsedraw", "reqcpus", "alloccpus", "ncpus", "reqnodes", "allocnodes", "nnodes", "restarts", "uid", "gid",
     "priority", "cputimeraw", "ntasks", "associd", "dbindex", "qosraw", "reservationid", "wckeyid", "resvcpuraw",
     "plannedcpuraw", "maxdiskreadtask", "maxdiskwritetask", "maxpagestask", "maxrsstask", "maxvmsizetask", "mincputask",
@@ -58,15 +58,15 @@ _FORMS = {
     "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
     "nodelist": r"None assigned|\S*",
     "reason": r".*",
-    "": _WORD,  # the empty field after the last delimiter of `sacct -p`, or a row number that a spreadsheet added
+    "": _NO_BLANKS,  # the empty field after the last delimiter of `sacct -p`, or a row number that a spreadsheet added
     "submit": _TIME,
     **dict.fromkeys(("eligible", "start", "end"), rf"({_TIME})?"),
     **dict.fromkeys(("exitcode", "derivedexitcode"), r"(\d+:\d+)?"),
     **dict.fromkeys(_DURATIONS, _DURATION),
     **dict.fromkeys(_EMPTY_DURATIONS, rf"({_DURATION})?"),
-    **dict.fromkeys(_WHOLE, _NUMBER),
+    **dict.fromkeys(_COUNTS, _NUMBER),
     **dict.fromkeys(_SIZES, _SIZE),
-    **dict.fromkeys(_WORDS, _WORD),
+    **dict.fromkeys(_WORDS, _NO_BLANKS),
     **dict.fromkeys(("reqtres", "alloctres"), _TRES),
     **{
         f"tresusage{way}{what}": _USAGE
@@ -81,7 +81,7 @@ _TEXT_FORMS = {
     "submitline": r"([\w./~+-]*(sbatch|srun|salloc|scrun|scrontab)[\w.+-]*(\s.*)?)?",
 }
 """Text columns that are read and can contain the delimiter. Other text columns (comments, paths) have no format."""
-_SAID = {"constraints": "constraint", "jobname": "job-name"}
+_OPTION_OF = {"constraints": "constraint", "jobname": "job-name"}
 """Text columns whose value the submit command can repeat, with the name of the option."""
 MOST_PIECES = 64
 
@@ -197,7 +197,7 @@ class _Ways:
         """
         agrees = False
         for k, name in enumerate(self.names):
-            text = options.get(_SAID.get(name, ""), "")
+            text = options.get(_OPTION_OF.get(name, ""), "")
             same = [edge for edge in self.edges[k] if self.text(k, *edge) == text] if self.delimiter in text else []
             self.edges[k] = same or self.edges[k]
             agrees |= bool(same)
@@ -240,7 +240,7 @@ class Layout:
         The delimiter.
     width
         Number of columns.
-    place
+    positions
         Position of each column in a line, by lower-case name.
     names
         All column names in their order.
@@ -250,17 +250,17 @@ class Layout:
 
     delimiter: str
     width: int
-    place: dict[str, int]
+    positions: dict[str, int]
     names: tuple[str, ...]
     is_quoted: bool = False
 
     @classmethod
-    def of(cls, line: str) -> Layout | None:
+    def of_header(cls, line: str) -> Layout | None:
         """Return the layout if a line is a header with job ids and submit times, else None.
 
         Examples
         --------
-        >>> Layout.of("JobID|Submit|State").place, Layout.of('"JobID";"Submit"').is_quoted
+        >>> Layout.of_header("JobID|Submit|State").positions, Layout.of_header('"JobID";"Submit"').is_quoted
         ({'jobid': 0, 'submit': 1, 'state': 2}, True)
         """
         if "submit" not in (lowered := line.lower()) or "jobid" not in lowered:
@@ -270,18 +270,18 @@ class Layout:
             cells = cells_of(line, delimiter) if quoted else line.split(delimiter)
             names = tuple(name.strip().lower().split("%")[0] for name in cells or ())
             if "submit" in names and ("jobid" in names or "jobidraw" in names):
-                return cls.named(names, delimiter, quoted or delimiter in _QUOTED)
+                return cls.of_names(names, delimiter, quoted or delimiter in _QUOTED)
         return None
 
     @classmethod
-    def named(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
+    def of_names(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
         """Return the layout for columns with the given lower-case names."""
         return cls(delimiter, len(names), {name: names.index(name) for name in names}, tuple(names), is_quoted)
 
     @property
     def job(self) -> int:
         """Position of the job id in a line."""
-        return self.place["jobid"] if "jobid" in self.place else self.place["jobidraw"]
+        return self.positions["jobid"] if "jobid" in self.positions else self.positions["jobidraw"]
 
     def is_plain(self, line: str) -> bool:
         """Whether a line has the right number of fields and a number where the job id belongs. The test is fast,
@@ -297,7 +297,7 @@ class Layout:
 
     def first(self, *names: str) -> int | None:
         """Return the position of the first of the given columns that exists, or None."""
-        return next((self.place[name] for name in names if name in self.place), None)
+        return next((self.positions[name] for name in names if name in self.positions), None)
 
     def split(self, line: str) -> list[str] | None:
         """Return the fields of a line; None if a quote is not closed."""
@@ -309,15 +309,8 @@ class Layout:
 
     def misfits(self, fields: Sequence[str], names: Sequence[str] = ()) -> list[str]:
         """Return which of the given columns (default: all) have a known format that their fields do not have."""
-        known = (name for name in names or self.names if name in self.place)
-        return [name for name in known if not _fits(name, fields[self.place[name]])]
-
-    def mend(self, fields: Sequence[str]) -> Taken:
-        """Repair a line whose texts contained delimiters or line breaks, if the other columns determine the right
-        split."""
-        if len(fields) == self.width:
-            return Taken(None if self.misfits(fields) else list(fields))
-        return take_apart(self.names, fields, self.delimiter)
+        known = (name for name in names or self.names if name in self.positions)
+        return [name for name in known if not _fits(name, fields[self.positions[name]])]
 
 
 def cells_of(line: str, delimiter: str) -> list[str] | None:
@@ -335,7 +328,7 @@ def cells_of(line: str, delimiter: str) -> list[str] | None:
     return rows[0] if len(rows) == 1 else None
 
 
-_PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}
+_STEP_NAMES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}
 _MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
 _PERCENT = re.compile(r"\d+(\.\d*)?")
 
@@ -349,11 +342,12 @@ class StepPeaks:
 
     Examples
     --------
-    >>> layout = Layout.of("JobID|Submit|MaxRSS")
+    >>> layout = Layout.of_header("JobID|Submit|MaxRSS")
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
     >>> peaks.by_record(["7", "8"], np.array([2.0, 1.0]))[0]["used_mem_kib"].tolist(), peaks.zeros
     ([24.0, nan], 1)
-    >>> peaks.take(Layout.of("JobID|Submit|TRESUsageInTot"), [["9", "9.0"], ["", ""], ["", "gres/gpuutil=160,mem=1G"]])
+    >>> layout = Layout.of_header("JobID|Submit|TRESUsageInTot")
+    >>> peaks.take(layout, [["9", "9.0"], ["", ""], ["", "gres/gpuutil=160,mem=1G"]])
     >>> used, _ = peaks.by_record(["9", "8"], np.ones(2)); used["used_gpus"].tolist(), used["used_gpu_mem_kib"].tolist()
     ([1.6, nan], [nan, nan])
     """
@@ -369,15 +363,15 @@ class StepPeaks:
         """Read rows of one layout in the order of the file, jobs and steps."""
         if layout.first(*_MEASURED) is None:
             return
-        names = [(place, _PLACES[name]) for name, place in layout.place.items() if name in _PLACES]
-        measured = [columns[layout.place[name]] for name in _MEASURED if name in layout.place]
+        names = [(position, _STEP_NAMES[name]) for name, position in layout.positions.items() if name in _STEP_NAMES]
+        measured = [columns[layout.positions[name]] for name in _MEASURED if name in layout.positions]
         for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
             name, dot, _ = job.partition(".")
             if not dot:
                 self._records[name] += 1
             if not any(texts):
                 continue
-            row = {name: columns[place][k] for place, name in names}
+            row = {name: columns[position][k] for position, name in names}
             count, step_peak = self._records[name], peak([row])
             key = _key(name, count)
             self.zeros += step_peak.zeros
@@ -553,7 +547,7 @@ class Records:
         """Drops records in which the state and one more column do not have their format, because the fields are
         shifted.
         """
-        states = columns[layout.place["state"]] if "state" in layout.place else ()
+        states = columns[layout.positions["state"]] if "state" in layout.positions else ()
         dropped = set()
         for k in rows_where(lambda text: not is_slurm_state(text), states):
             if numbers[k] not in odd and {*layout.misfits([column[k] for column in columns])} - {"state"}:
@@ -566,7 +560,7 @@ class Records:
     def _odd(self, line: str, earlier: list[str]) -> list[str]:
         """Returns the record that an irregular line completes (header, message, broken line, blank line), or an empty
         list. `earlier` has the fields of the records before the line."""
-        layout, new_layout = self.layout, Layout.of(line)
+        layout, new_layout = self.layout, Layout.of_header(line)
         if new_layout is not None:
             self.give_up()
             self.layout = new_layout
@@ -626,13 +620,15 @@ class Records:
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
-        """Returns a repaired line (`Layout.mend`). Stops trying after very many lines of the file could not be
-        repaired."""
-        assert self.layout is not None
+        """Returns the fields of a line whose texts contained delimiters or line breaks, if the other columns determine
+        the right split. Stops trying after very many lines of the file could not be repaired."""
+        layout = self.layout
+        assert layout is not None
         # A record without any time is impossible, and checking for a time is fast.
         if self._hopeless > _MOST_HOPELESS or not any(_fits("submit", field) for field in fields):
             return Taken(None)
-        taken = self.layout.mend(fields)
+        is_whole = len(fields) == layout.width and not layout.misfits(fields)
+        taken = Taken(fields) if is_whole else take_apart(layout.names, fields, layout.delimiter)
         self._hopeless += taken == Taken(None)
         return taken
 

@@ -98,13 +98,13 @@ def parse_script(text: str) -> dict[str, str]:
         stripped = line.strip()
         if match := re.match(r"#SBATCH\s+(.*)", line):
             # A comment begins at the first word with `#` outside quotes.
-            words += _words("".join(takewhile(lambda word: not word.startswith("#"), _WORD.findall(match[1]))))
+            words += _words("".join(takewhile(lambda word: not word.startswith("#"), _QUOTED_WORD.findall(match[1]))))
         elif stripped and not stripped.startswith("#"):
             break
     return _options(words)
 
 
-_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
+_QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
 
 
 def _words(line: str) -> list[str]:

@@ -201,13 +201,13 @@ def _node_groups(records: list[dict[str, str]]) -> list[NodeGroup]:
         raise InputError(f"the text of the nodes has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
     for r in records:
         kind: tuple[Any, ...] = (
-            _whole(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
-            _whole(r, "Sockets", 1),
-            _whole(r, "ThreadsPerCore", 1),
-            max(float(_whole(r, "RealMemory", math.inf) - _whole(r, "MemSpecLimit", 0)), 0.0),
+            _whole_number(r, "CPUEfctv" if r.get("CPUEfctv") else "CPUTot", 1),
+            _whole_number(r, "Sockets", 1),
+            _whole_number(r, "ThreadsPerCore", 1),
+            max(float(_whole_number(r, "RealMemory", math.inf) - _whole_number(r, "MemSpecLimit", 0)), 0.0),
             gres(r.get("Gres", "")),
             tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE),
-            _whole(r, "Weight", 1),
+            _whole_number(r, "Weight", 1),
         )
         if not groups or groups[-1][0] != kind:
             groups.append((kind, [], []))
@@ -216,7 +216,7 @@ def _node_groups(records: list[dict[str, str]]) -> list[NodeGroup]:
     return [replace(NodeGroup(tuple(names), *kind), down=tuple(down)) for kind, names, down in groups]
 
 
-def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
+def _whole_number(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
     """Returns a whole number from a record; InputError with the record's name if the value is something else."""
     word = r.get(key, "")
     if word in _NONE:
@@ -241,8 +241,8 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
         tuple(name for name in everyone if name in named),
         _seconds(r.get("MaxTime", ""), math.inf),
         _seconds(r.get("DefaultTime", ""), math.nan),
-        _whole(r, "PriorityTier", 1),
-        _whole(r, "PriorityJobFactor", 1),
+        _whole_number(r, "PriorityTier", 1),
+        _whole_number(r, "PriorityJobFactor", 1),
         amount(r.get("MaxNodes", ""), math.inf),
         per_cpu,
         per_node,

@@ -16,12 +16,12 @@ from ...errors import InputError
 from ...units import shortest
 
 
-def at(item: Any, path: str) -> Any:
+def value_at(item: Any, path: str) -> Any:
     """Return the value at a path of keys; None if a key is missing.
 
     Examples
     --------
-    >>> at({"time": {"limit": 60}}, "time/limit"), at({"time": None}, "time/limit")
+    >>> value_at({"time": {"limit": 60}}, "time/limit"), value_at({"time": None}, "time/limit")
     (60, None)
     """
     for key in path.split("/"):
@@ -171,13 +171,13 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     """Returns a partition's record."""
-    flags = as_list(at(p, "maximums/oversubscribe/flags"))
-    shared = at(p, "maximums/oversubscribe/jobs")
+    flags = as_list(value_at(p, "maximums/oversubscribe/flags"))
+    shared = value_at(p, "maximums/oversubscribe/jobs")
     jobs = 1 if shared is None else int(shared)
     share = "EXCLUSIVE" if jobs == 0 else f"FORCE:{jobs}" if "force" in flags else f"YES:{jobs}" if jobs > 1 else "NO"
-    state = " ".join(as_list(at(p, "partition/state")))
+    state = " ".join(as_list(value_at(p, "partition/state")))
     memory = {
-        name: number(at(p, f"{group}/partition_memory_per_{unit}"))
+        name: number(value_at(p, f"{group}/partition_memory_per_{unit}"))
         for name, group, unit in (
             ("DefMemPerCPU", "defaults", "cpu"), ("DefMemPerNode", "defaults", "node"),
             ("MaxMemPerCPU", "maximums", "cpu"), ("MaxMemPerNode", "maximums", "node"),
@@ -185,23 +185,23 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     }  # fmt: skip
     return {
         "PartitionName": p["name"],
-        "Nodes": at(p, "nodes/configured") or "",
-        "MaxTime": _span(at(p, "maximums/time")) or "UNLIMITED",
-        "DefaultTime": _span(at(p, "defaults/time")) or "NONE",
-        "PriorityTier": number(at(p, "priority/tier")) or "1",
-        "PriorityJobFactor": number(at(p, "priority/job_factor")) or "1",
-        "MaxNodes": number(at(p, "maximums/nodes")) or "UNLIMITED",
-        "MinNodes": str(at(p, "minimums/nodes") or 0),
-        "MaxCPUsPerNode": number(at(p, "maximums/cpus_per_node")) or "UNLIMITED",
+        "Nodes": value_at(p, "nodes/configured") or "",
+        "MaxTime": _span(value_at(p, "maximums/time")) or "UNLIMITED",
+        "DefaultTime": _span(value_at(p, "defaults/time")) or "NONE",
+        "PriorityTier": number(value_at(p, "priority/tier")) or "1",
+        "PriorityJobFactor": number(value_at(p, "priority/job_factor")) or "1",
+        "MaxNodes": number(value_at(p, "maximums/nodes")) or "UNLIMITED",
+        "MinNodes": str(value_at(p, "minimums/nodes") or 0),
+        "MaxCPUsPerNode": number(value_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
         **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
         "OverSubscribe": share,
         "GraceTime": number(p.get("grace_time")) or "0",
         "State": state.upper() or "UP",
-        "QoS": at(p, "qos/assigned") or "N/A",
-        "AllowAccounts": at(p, "accounts/allowed") or "ALL",
-        "AllowQos": at(p, "qos/allowed") or "ALL",
-        "AllowGroups": at(p, "groups/allowed") or "ALL",
-        "TRESBillingWeights": at(p, "tres/billing_weights") or "(null)",
+        "QoS": value_at(p, "qos/assigned") or "N/A",
+        "AllowAccounts": value_at(p, "accounts/allowed") or "ALL",
+        "AllowQos": value_at(p, "qos/allowed") or "ALL",
+        "AllowGroups": value_at(p, "groups/allowed") or "ALL",
+        "TRESBillingWeights": value_at(p, "tres/billing_weights") or "(null)",
     }
 
 
@@ -223,16 +223,16 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
     return {
         "Name": q["name"],
         "Priority": number(q.get("priority")),
-        "Preempt": _words(at(q, "preempt/list")),
+        "Preempt": _words(value_at(q, "preempt/list")),
         "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in as_list(q.get("flags"))]),
         "UsageFactor": f"{float(number(q.get('usage_factor')) or 1):.6f}",
-        "GraceTime": _clock(at(q, "limits/grace_time")),
-        "PreemptMode": _words(at(q, "preempt/mode")).replace("DISABLED", ""),
-        "PreemptExemptTime": _clock(at(q, "preempt/exempt_time")),
-        **{title: number(at(q, path)) for title, path in QOS_LIMITS.items()},
-        **{title: tres(at(q, path)) for title, path in QOS_TRES.items()},
-        "MaxWall": _span(at(q, "limits/max/wall_clock/per/job")),
-        "GrpWall": _span(at(q, "limits/max/wall_clock/per/qos")),
+        "GraceTime": _clock(value_at(q, "limits/grace_time")),
+        "PreemptMode": _words(value_at(q, "preempt/mode")).replace("DISABLED", ""),
+        "PreemptExemptTime": _clock(value_at(q, "preempt/exempt_time")),
+        **{title: number(value_at(q, path)) for title, path in QOS_LIMITS.items()},
+        **{title: tres(value_at(q, path)) for title, path in QOS_TRES.items()},
+        "MaxWall": _span(value_at(q, "limits/max/wall_clock/per/job")),
+        "GrpWall": _span(value_at(q, "limits/max/wall_clock/per/qos")),
     }
 
 
@@ -243,10 +243,10 @@ def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
         "User": a.get("user") or "",
         "ParentName": a.get("parent_account") or "",
         "Share": str(a.get("shares_raw", 1)),
-        **{title: number(at(a, path)) for title, path in ASSOC_LIMITS.items()},
-        **{title: tres(at(a, path)) for title, path in ASSOC_TRES.items()},
-        "MaxWall": _span(at(a, "max/jobs/per/wall_clock")),
-        "GrpWall": _span(at(a, "max/per/account/wall_clock")),
+        **{title: number(value_at(a, path)) for title, path in ASSOC_LIMITS.items()},
+        **{title: tres(value_at(a, path)) for title, path in ASSOC_TRES.items()},
+        "MaxWall": _span(value_at(a, "max/jobs/per/wall_clock")),
+        "GrpWall": _span(value_at(a, "max/per/account/wall_clock")),
     }
 
 

@@ -99,7 +99,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
     Examples
     --------
-    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).asked["req_time"]
+    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).requested["req_time"]
     600.0
     """
     clean = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}
@@ -121,7 +121,6 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         certain=pending or finished or state in OPEN_STATES,
         start_time=math.nan if pending or withdrawn else start,
         end_time=end if finished else math.nan,
-        never_ran=withdrawn,
         expected_start=start if pending else math.nan,
         eligible_time=epoch(get("EligibleTime", "")),
         reason="" if get("Reason", "") == "None" else get("Reason", ""),
@@ -130,8 +129,8 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         reservation=get("Reservation", ""),
         licenses=get("Licenses", ""),
         nodes_asked=get("ReqNodes", ""),
-        asked=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
-        held={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
+        requested=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
+        allocated={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
     )
 
 
@@ -253,11 +252,10 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
             state=state,
             start_time=math.nan if withdrawn else start,
             end_time=end,
-            never_ran=withdrawn,
             eligible_time=epoch(record["Eligible"]),
             priority=number(record["Priority"]),
-            asked=asked,
-            held=held,
+            requested=asked,
+            allocated=held,
             unmeasured="" if is_measured or not steps else "bad" if memory_peak.bad else "zero",
         )
 

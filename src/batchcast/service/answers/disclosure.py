@@ -299,11 +299,11 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
     """Return the requested cluster, or the only cluster of the store."""
     clusters = reader.clusters()
     if asked and asked not in clusters:
-        raise UsageError(f"no cluster {asked!r} in {reader.shown} (accepted: {', '.join(clusters) or 'none yet'})")
+        raise UsageError(f"no cluster {asked!r} in {reader.safe_url} (accepted: {', '.join(clusters) or 'none yet'})")
     if not clusters:
-        raise NoAnswer(f"{reader.shown} has no cluster yet", hint="let batchcast collect run one cycle")
+        raise NoAnswer(f"{reader.safe_url} has no cluster yet", hint="let batchcast collect run one cycle")
     if len(clusters) > 1 and not asked:
-        raise UsageError(f"{reader.shown} has several clusters: choose with -M ({', '.join(clusters)})")
+        raise UsageError(f"{reader.safe_url} has several clusters: choose with -M ({', '.join(clusters)})")
     return asked or clusters[0]
 
 

@@ -45,7 +45,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     blank = {"point_s": None, "method": None, "grounds": None, "basis": basis}
     record = track_record.record_fields({})
     # The answer has one row per waiting job, because callers assume that a job without a row does not wait.
-    results = [start_answer({**job._asdict(), **job.asked, **blank}, now) | record for job in waiting]
+    results = [start_answer({**job._asdict(), **job.requested, **blank}, now) | record for job in waiting]
     notes = [why + ": this answer is from one query to the scheduler"]
     if without := len(waiting) - estimated:
         notes.append(f"the scheduler gives no start for {without} of {len(waiting)} waiting jobs")

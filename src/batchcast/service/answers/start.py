@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
+from ...formats.slurm.reasons import Rule, limit_of, plain_reason, reason_name, rule
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Grounds, Prediction
 from ...store.reader import Row
@@ -255,7 +255,7 @@ def _reservation(site: Site, row: Row) -> Release:
         return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
     until, basis = "the end of a reservation whose name is not known", "a reservation"
     # Slurm 24.11 and later also give the reason ReqNodeNotAvail for drained nodes
-    if word(row["reason"]) == "ReqNodeNotAvail":
+    if reason_name(row["reason"]) == "ReqNodeNotAvail":
         until, basis = "an administrator's action", NODES_AWAY
     return Release(math.nan, math.nan, until, basis)
 
@@ -327,10 +327,10 @@ def _open_jobs(site: Site, **chosen: Any) -> tuple[list[Row], list[Row]]:
 
 def _limit(site: Site, row: Row) -> Release:
     """Return when a limit stops holding a job: running jobs under the limit end, and earlier waiting jobs start."""
-    name, now = word(row["reason"]), site.now
+    name, now = reason_name(row["reason"]), site.now
     chosen, whose = _choice(name, row)
     holders, waiting = _open_jobs(site, **chosen)
-    same = [job for job in waiting if word(job["reason"] or "") == name]
+    same = [job for job in waiting if reason_name(job["reason"] or "") == name]
     ahead = list(takewhile(lambda job: job["row"] != row["row"], same))
     until = "the end of jobs under the same limit"
     if not holders:
@@ -440,7 +440,7 @@ def start_answer(
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
-    kind, name = rule(reason), word(reason)
+    kind, name = rule(reason), reason_name(reason)
     issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
     waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
     point, by_10, by_90 = (math.nan,) * 3 if issued is None else spread_of(issued, waited)

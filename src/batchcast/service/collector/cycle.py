@@ -188,7 +188,7 @@ class Collector:
         readable again, because it has all users' jobs from the time when jobs were hidden.
         """
         is_new, self.store.is_new = self.store.is_new, False
-        opened = f"{self.store.shown} was open to others and is closed (mode 600)"
+        opened = f"{self.store.safe_url} was open to others and is closed (mode 600)"
         try:
             if is_private(self.settings, {"site": {"private": private}}):
                 if close_to_others(self.store.url):
@@ -196,7 +196,7 @@ class Collector:
             elif is_new:
                 open_to_others(self.store.url)
         except OSError as error:
-            what = f"{self.store.shown} is open to others and cannot be closed: {error.strerror}"
+            what = f"{self.store.safe_url} is open to others and cannot be closed: {error.strerror}"
             done.problems.append(f"jobs are hidden, and {what}")
 
     def _why_blind(self, private: bool, snapshot: Snapshot) -> str:
@@ -210,7 +210,7 @@ class Collector:
         me = own_name()
         with self.store.begin() as connection:
             known = clock_jobs.read_meta(connection, self.cluster).get("blind")
-            alone = private and all(s.asked.get("user_id") == me for s in snapshot.jobs)
+            alone = private and all(s.requested.get("user_id") == me for s in snapshot.jobs)
             alone = alone and history.has_others_open(connection, self.cluster, me)
         if not private:
             self._blind, self._sight_at = "", -math.inf
@@ -237,7 +237,7 @@ class Collector:
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """Read the machine on which waits are simulated, and store usage, projected priorities and latest starts."""
-        watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
+        watch, shown = self._machine, {str(s.requested.get("partition_id") or "") for s in snapshot.jobs}
         if watch.look(self.scheduler, snapshot.asked_at, {name for text in shown for name in text.split(",") if name}):
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)

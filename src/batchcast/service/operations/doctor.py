@@ -155,7 +155,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
     except BatchcastError as error:
         yield failed("store", error, "start batchcast collect")
         return
-    fact = f"{reader.shown}, schema {version}"
+    fact = f"{reader.safe_url}, schema {version}"
     yield judged("store", version == SCHEMA, fact, "batchcast collect brings it up to date")
     if "://" not in settings["store"]:
         mode = path.stat()

@@ -356,13 +356,13 @@ class Planner:
     def _notice(self, look: Look, stored: Stored, outcome: CycleOutcome) -> dict[str, Any]:
         """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
         others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
-        before = stored.values.get(planned.OTHERS) or []
+        before = stored.values.get(planned.OTHER_PLANNERS) or []
         if others == before or stored.order is None:
             return {}
         if set(others) - set(before):
             example = f"{len(others)} jobs, for example {others[0]}"
             outcome.problems.append(f"{example}, are not planned: {PLANNED_BY_ANOTHER}")
-        return {planned.OTHERS: others}
+        return {planned.OTHER_PLANNERS: others}
 
     # -- changing -----------------------------------------------------------------------------------------------
 

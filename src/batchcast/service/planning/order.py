@@ -271,7 +271,7 @@ class Orderer:
         tasks = defaultdict(list)
         for job in jobs:
             one = record.get(job.raw_id)
-            if (job.begun or job.waits) and one and not one.is_read_back and job.raw_id not in groups:
+            if (job.has_started or job.waits) and one and not one.is_read_back and job.raw_id not in groups:
                 tasks[job.raw_id].append(job)
         shown = {name: Priority(0.0, record[name].factor, 1.0, math.nan) for name in tasks}
         return [(Group(tuple(some), shown[name], False), 0) for name, some in tasks.items()]

@@ -22,8 +22,8 @@ NOW = 30 * DAY + 5000.0
 
 def finished(job_id: int, user: str, end: float, limit: float = 3600.0) -> Sighting:
     asked = {"user_id": user, "partition_id": "main", "account": "physics", "req_time": limit, "req_procs": 4.0}
-    return Sighting(str(job_id), str(job_id), end - 500, "COMPLETED", start_time=end - 400, end_time=end, asked=asked,
-                    held={"alloc_procs": 4.0})  # fmt: skip
+    return Sighting(str(job_id), str(job_id), end - 500, "COMPLETED", start_time=end - 400, end_time=end,
+                    requested=asked, allocated={"alloc_procs": 4.0})  # fmt: skip
 
 
 @pytest.fixture

@@ -38,12 +38,12 @@ def closed() -> Iterator[dict[str, str]]:
         opened = Store(str(store), create=True)
         seen = [
             Sighting(str(10 + k), str(10 + k), now - 9000 + k, "COMPLETED", start_time=now - 8000 + k,
-                     end_time=now - 7000 + k, asked={"user_id": (NOBODY, "bob")[k % 2], "partition_id": "main",
-                     "job_name": "relax", "req_time": 7200.0, "req_procs": 4.0}, held={"alloc_procs": 4.0})
+                     end_time=now - 7000 + k, requested={"user_id": (NOBODY, "bob")[k % 2], "partition_id": "main",
+                     "job_name": "relax", "req_time": 7200.0, "req_procs": 4.0}, allocated={"alloc_procs": 4.0})
             for k in range(20)
         ]  # fmt: skip
         seen += [Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
-                          asked={"user_id": (NOBODY, "bob")[k], "partition_id": "main", "job_name": "relax"})
+                          requested={"user_id": (NOBODY, "bob")[k], "partition_id": "main", "job_name": "relax"})
                  for k in range(2)]  # fmt: skip
         with opened.begin() as connection:
             history.take_in(connection, "c", seen, now)

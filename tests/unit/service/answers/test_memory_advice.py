@@ -80,7 +80,8 @@ class Cluster:
         state = self.status if over else "RUNNING" if submit + 10 <= self.time else "PENDING"
         return Sighting(
             str(k), str(k), submit, state, start_time=math.nan if state == "PENDING" else submit + 10,
-            end_time=submit + 10 + run if over else math.nan, asked=asked, held={} if state == "PENDING" else held,
+            end_time=submit + 10 + run if over else math.nan,
+            requested=asked, allocated={} if state == "PENDING" else held,
             unmeasured="zero" if accounted and math.isnan(self.peaks[k]) else "",
         )  # fmt: skip
 

@@ -85,7 +85,9 @@ def job(job_id: str, reason: str = "", started: float = math.nan, **more: Any) -
     asked = {"user_id": "ada", "account": "physics", "qos": "normal", "req_procs": 2.0, "req_time": 1000.0}
     state = "PENDING" if math.isnan(started) else "RUNNING"
     own = {k: more.pop(k) for k in ("reservation", "licenses") if k in more}
-    return Sighting(job_id, job_id, NOW - 300, state, start_time=started, reason=reason, asked={**asked, **more}, **own)
+    return Sighting(
+        job_id, job_id, NOW - 300, state, start_time=started, reason=reason, requested={**asked, **more}, **own
+    )
 
 
 def waiting_row(**more: object) -> dict[str, object]:

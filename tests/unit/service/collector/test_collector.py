@@ -108,7 +108,7 @@ class Script:
 
     def _seen(self, j: Job) -> Sighting:
         asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
-        common: dict[str, Any] = {"asked": asked, "held": {"alloc_procs": 1.0}}
+        common: dict[str, Any] = {"requested": asked, "allocated": {"alloc_procs": 1.0}}
         if self.time < j.start:
             return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)
         if self.time < j.end:
@@ -334,7 +334,7 @@ def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Set
     script = Script(jobs)
     collector = collect(script, settings)
     step(script, collector, 1000, 1030)
-    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0, never_ran=True),)
+    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0),)
     del jobs[0]
     cycle = step(script, collector, 1060, 1090)
     assert stored(settings, "job_id, status, end_time")[0] == ("1", "cancelled", 1045.0)
@@ -415,7 +415,7 @@ def test_a_requeued_run_asks_for_what_was_asked_for_at_first(settings: Settings)
     seen = Script._seen
     with pytest.MonkeyPatch.context() as patch:
         changed = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 9999.0}
-        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(asked=changed))
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(requested=changed))
         script.jobs = [Job("1", 1101, 1230, 1300)]
         step(script, collector, 1130, 1160)
     assert stored(settings, "submit_time, req_time, limit_now") == [(1005, 600.0, 600.0), (1101, 600.0, 9999.0)]

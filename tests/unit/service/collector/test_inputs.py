@@ -167,11 +167,11 @@ class Batch:
         }  # fmt: skip
         end = submit + run
         if self.time < end:
-            started = {"start_time": submit, "held": {"alloc_procs": 4.0}} if self.time >= submit + 50 else {}
+            started = {"start_time": submit, "allocated": {"alloc_procs": 4.0}} if self.time >= submit + 50 else {}
             state = "RUNNING" if started else "PENDING"
-            return Sighting(str(number), str(number), submit, state, asked=asked, **started)
-        return Sighting(str(number), str(number), submit, "COMPLETED", start_time=submit, end_time=end, asked=asked,
-                        held={"alloc_procs": 4.0})  # fmt: skip
+            return Sighting(str(number), str(number), submit, state, requested=asked, **started)
+        return Sighting(str(number), str(number), submit, "COMPLETED", start_time=submit, end_time=end, requested=asked,
+                        allocated={"alloc_procs": 4.0})  # fmt: skip
 
     def _jobs(self) -> list[Sighting]:
         return [self._seen(k) for k in range(160) if 1e9 + 100.0 * k <= self.time]

@@ -26,7 +26,7 @@ METHOD = "forecast"
 def seen(job_id: str, submit: float, state: str = "PENDING", **more: Any) -> Sighting:
     asked = {"user_id": more.pop("user", "ada"), "partition_id": "main", "req_time": 36000.0}
     asked |= {"req_procs": more.pop("procs", 4.0)}
-    return Sighting(job_id, job_id, submit, state, asked=asked, priority=more.pop("priority", 50.0), **more)
+    return Sighting(job_id, job_id, submit, state, requested=asked, priority=more.pop("priority", 50.0), **more)
 
 
 class Site:

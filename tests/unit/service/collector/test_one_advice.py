@@ -26,8 +26,8 @@ class TwoSizes(Script):
     def _seen(self, j: Job) -> Sighting:
         seen = super()._seen(j)
         procs = 4.0 if int(j.job_id) % 2 else 1.0
-        asked = {**seen.asked, "job_name": "relax", "req_procs": procs, "req_nodes": 1.0, "req_time": 21600.0}
-        return seen._replace(asked=asked, held={"alloc_procs": procs})
+        asked = {**seen.requested, "job_name": "relax", "req_procs": procs, "req_nodes": 1.0, "req_time": 21600.0}
+        return seen._replace(requested=asked, allocated={"alloc_procs": procs})
 
 
 @pytest.mark.long

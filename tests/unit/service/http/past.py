@@ -43,8 +43,8 @@ class Past:
         state = "PENDING" if self.time < start else "RUNNING" if self.time < end else "COMPLETED"
         asked = {"user_id": user, "partition_id": "main", "req_time": 7200.0, "req_procs": 4.0, "job_name": "relax"}
         return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
-                        end_time=end if state == "COMPLETED" else nan, reason="Resources", asked=asked,
-                        held={"alloc_procs": 4.0})  # fmt: skip
+                        end_time=end if state == "COMPLETED" else nan, reason="Resources", requested=asked,
+                        allocated={"alloc_procs": 4.0})  # fmt: skip
 
     def history(self, since: float, until: float) -> Snapshot:
         return Snapshot(self.time, ())

@@ -44,7 +44,7 @@ def settings() -> Iterator[Settings]:
         opened = Store(str(store), create=True)
         jobs = [
             Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
-                     asked={"user_id": (NOBODY, "bob")[k], "partition_id": "main", "job_name": f"secret-{k}"})
+                     requested={"user_id": (NOBODY, "bob")[k], "partition_id": "main", "job_name": f"secret-{k}"})
             for k in range(2)
         ]  # fmt: skip
         with opened.begin() as connection:

@@ -99,7 +99,7 @@ def settings() -> Iterator[Settings]:
         store = Store(str(Path(place) / "s.db"), create=True)
         asked: dict[str, Any] = {"user_id": "ada", "partition_id": "main", "job_name": "relax"}
         with store.begin() as connection:
-            history.take_in(connection, "c", [Sighting("100", "100", now - 60, "PENDING", asked=asked)], now)
+            history.take_in(connection, "c", [Sighting("100", "100", now - 60, "PENDING", requested=asked)], now)
             site = {"private": False, "partitions": {}}
             clock_jobs.write_meta(connection, "c", site=site, cycle_at=now, told_until=now)
         store.close()

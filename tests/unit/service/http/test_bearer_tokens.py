@@ -33,7 +33,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     store = Store(path, create=True)
     jobs = [
         Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
-                 asked={"user_id": user, "partition_id": "main", "job_name": f"secret-{user}"})
+                 requested={"user_id": user, "partition_id": "main", "job_name": f"secret-{user}"})
         for k, user in enumerate(PEOPLE)
     ]  # fmt: skip
     with store.begin() as connection:

@@ -69,7 +69,7 @@ def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> 
 def run_times(path: str, jobs: int, fell_back: int) -> None:
     """Run-time predictions of irpa, this many of them from its fallback."""
     with Store(path).begin() as connection:
-        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"user_id": "ada"})
+        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", requested={"user_id": "ada"})
                 for k in range(jobs)]  # fmt: skip
         history.take_in(connection, "c", seen, NOW)
         rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
@@ -104,7 +104,8 @@ def test_few_fallbacks_or_few_jobs_are_no_warning(path: str, jobs: int, fell_bac
 def growing(path: str, jobs: int) -> None:
     """A growing queue in which every job waits; `short` predicted 50 s and `long` 10,000 s for each."""
     with Store(path).begin() as connection:
-        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"partition_id": "main"})
+        main = {"partition_id": "main"}
+        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", requested=main)
                 for k in range(jobs)]  # fmt: skip
         history.take_in(connection, "c", seen, NOW)
         rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
@@ -249,7 +250,7 @@ def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path
     growing(path, 25)
     with Store(path).begin() as connection:
         started = [Sighting(f"90{k}", f"90{k}", NOW - 9000 + k, "COMPLETED", start_time=NOW - 8990 + k,
-                            end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(25)]  # fmt: skip
+                            end_time=NOW - 8000, requested={"partition_id": "main"}) for k in range(25)]  # fmt: skip
         history.take_in(connection, "c", started, NOW)
         jobs = [job.request for job in clock_jobs.untold_jobs(connection, "c", NOW)]
         rows = [job.row for job in jobs if str(job.job_id).startswith("90")]
@@ -283,9 +284,9 @@ def test_doctor_fails_when_accuracy_says_that_long_waits_are_not_reliable(path: 
     """Most jobs start at once, as predicted, and hide that the bounds of waiting jobs do not hold."""
     with Store(path).begin() as connection:
         started = [Sighting(f"9{k}", f"9{k}", NOW - 90_000 + k, "COMPLETED", start_time=NOW - 80_000 + k,
-                            end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(25)]  # fmt: skip
+                            end_time=NOW - 8000, requested={"partition_id": "main"}) for k in range(25)]  # fmt: skip
         started += [Sighting(f"8{k}", f"8{k}", NOW - 90_000 + k, "COMPLETED", start_time=NOW - 90_000 + k,
-                             end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(500)]  # fmt: skip
+                             end_time=NOW - 8000, requested={"partition_id": "main"}) for k in range(500)]  # fmt: skip
         history.take_in(connection, "c", started, NOW)
         jobs = [job.request for job in clock_jobs.untold_jobs(connection, "c", NOW)]
         shared = {

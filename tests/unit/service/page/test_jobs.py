@@ -74,7 +74,7 @@ def test_my_jobs_says_which_limit_lets_a_job_start_before_a_maintenance(tmp_path
     with Store(path, create=True).begin() as connection:
         for job_id, reason in (("7", "ReqNodeNotAvail, Reserved for maintenance"), ("8", "Priority")):
             asked = {"user_id": "ada", "partition_id": "main", "req_procs": 4.0, "req_time": 5 * day}
-            waits = Sighting(job_id, job_id, now - 300, "PENDING", reason=reason, asked=asked)
+            waits = Sighting(job_id, job_id, now - 300, "PENDING", reason=reason, requested=asked)
             history.take_in(connection, "c", [waits], now)
         clock_jobs.write_meta(
             connection, "c", site={"partitions": {}}, cycle_at=now, told_until=now, reservations=[power]

@@ -22,7 +22,7 @@ def said(tmp_path: Path, foreign: int, others: tuple[str, ...] = (), **settings:
     place = str(tmp_path / "s.db")
     store = Store(place, create=True)
     with store.begin() as connection:
-        clock_jobs.write_meta(connection, "c", **{planned.OTHERS: list(others)})
+        clock_jobs.write_meta(connection, "c", **{planned.OTHER_PLANNERS: list(others)})
         for k in range(100):
             entry = Entry(str(k), 0.0, 7200.0, 3600.0, State.PLANNED, NOW - 60.0)
             planned.write(connection, "c", [(entry, 7200.0, 3600.0, "forecast")])
