@@ -34,27 +34,27 @@ def check_clusters(
     environment
         Environment variables that choose the settings file. Default: the variables of this process.
     """
-    known = configured(environment)
-    for problem in known.problems:
+    configuration = configured(environment)
+    for problem in configuration.problems:
         name, _, what = problem.partition(": ")
         yield finding(f"cluster {name}", "failed", what, "correct batchcast.toml")
-    for cluster in known.clusters:
+    for cluster in configuration.clusters:
         yield _answers(cluster, settings, viewer)
         yield _submits(cluster, ask)
-        yield _moves(cluster, known)
+        yield _moves(cluster, configuration)
 
 
 def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, Any]:
     """Check that the store or service of a cluster answers for this cluster within the time limit."""
     name = f"cluster {cluster.name}"
     begun = time.monotonic()
-    said, problems = ask_all(Configured([cluster], []), settings, Question(ONE_TASK), viewer, time.time())
+    replies, problems = ask_all(Configured([cluster], []), settings, Question(ONE_TASK), viewer, time.time())
     took = time.monotonic() - begun
-    if not said:
+    if not replies:
         what = problems[0].partition(": ")[2]
         return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
-    late = [str(each) for each in (*said[0].answer.warnings, *said[0].notes) if "assumed" not in str(each)]
-    ways = len({row["partition"] for row in said[0].answer.results})
+    late = [str(each) for each in (*replies[0].answer.warnings, *replies[0].notes) if "assumed" not in str(each)]
+    ways = len({row["partition"] for row in replies[0].answer.results})
     fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions accept a job of one task"
     return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
 
@@ -83,10 +83,10 @@ def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
     return finding(name, "ok", f"{cluster.submit} reaches {answered_by}", "")
 
 
-def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
+def _moves(cluster: Cluster, configuration: Configured) -> dict[str, Any]:
     """Check that the settings give the bandwidth to this cluster from the file system of every other cluster."""
     name = f"cluster {cluster.name}: files"
-    places = {each.files_at for each in known.clusters} - {cluster.files_at}
+    places = {each.files_at for each in configuration.clusters} - {cluster.files_at}
     missing = sorted(places - set(cluster.bandwidth))
     if missing:
         fact = f"no bandwidth from {', '.join(missing)}: with --input from these places, {cluster.name} is not offered"

@@ -86,28 +86,25 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def transfer_s(self, inputs: Sequence[Input]) -> float:
         """Return the seconds to transfer these files one after the other; UsageError if no bandwidth is set.
 
-        >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input("x", 1024.0 * 100, "a")])
+        >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input(1024.0 * 100, "a")])
         10.0
         """
         total = 0.0
-        for one in inputs:
-            if one.place == self.files_at or not one.kib:
+        for kib, file_system in inputs:
+            if file_system == self.files_at or not kib:
                 continue
-            if one.place not in self.bandwidth:
+            if file_system not in self.bandwidth:
                 known = ", ".join(self.bandwidth) or "none"
-                raise UsageError(f"no bandwidth from {one.place} is set in [[cluster]] {self.name} (set: {known})")
-            total += one.kib / rate_kib(self.bandwidth[one.place])
+                raise UsageError(f"no bandwidth from {file_system} is set in [[cluster]] {self.name} (set: {known})")
+            total += kib / rate_kib(self.bandwidth[file_system])
         return total
 
 
 class Input(NamedTuple):
-    """An input of a job: the text that the user gave, its size in KiB, and the name of the file system that has the
-    data.
-    """
+    """An input of a job: its size in KiB, and the name of the file system that has the data."""
 
-    shown: str
     kib: float
-    place: str
+    file_system: str
 
 
 class Configured(NamedTuple):
@@ -187,11 +184,11 @@ def rate_kib(text: str | float) -> float:
         return math.nan
 
 
-def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[str]]:
+def inputs_of(texts: Sequence[str], home_files_at: str) -> tuple[list[Input], list[str]]:
     """Parse the texts of `--input` options, PATH|SIZE[@PLACE]; also return one sentence for each missing file.
 
     >>> inputs_of(["10G@archive"], "home")
-    ([Input(shown='10G@archive', kib=10485760.0, place='archive')], [])
+    ([Input(kib=10485760.0, file_system='archive')], [])
     """
     from pathlib import Path
 
@@ -200,7 +197,7 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
     for text in texts:
         what, _, place = text.rpartition("@") if "@" in text else (text, "", "")
         if re.fullmatch(r"\d+(\.\d+)?[KMGTPEkmgtpe]?", what):
-            inputs.append(Input(text, parse_memory(what), place or home_place))
+            inputs.append(Input(parse_memory(what), place or home_files_at))
             continue
         path = Path(what)
         if not path.exists():
@@ -209,30 +206,30 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
             problems.append(f"{problem} 20G@{place or 'PLACE'})")
             continue
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-        inputs.append(Input(text, sum(each.stat().st_size for each in files) / 1024.0, place or home_place))
+        inputs.append(Input(sum(each.stat().st_size for each in files) / 1024.0, place or home_files_at))
     return inputs, problems
 
 
-def chosen(names: str | None, known: Configured) -> Configured:
+def chosen(names: str | None, configuration: Configured) -> Configured:
     """Return the clusters that `names` lists, for example `alpha,beta`; all clusters if `names` is None or empty.
 
     Raises InputError if no `[[cluster]]` has one of the names.
     """
     if not names:
-        return known
+        return configuration
     wanted = [name.strip().lower() for name in names.split(",")]
-    there = {one.name.lower() for one in known.clusters}
+    there = {one.name.lower() for one in configuration.clusters}
     if strange := [name for name in wanted if name not in there]:
-        listed = ", ".join(one.name for one in known.clusters)
+        listed = ", ".join(one.name for one in configuration.clusters)
         raise InputError(f"no [[cluster]] {strange[0]!r} in the settings (there are: {listed})")
-    return known._replace(clusters=[one for one in known.clusters if one.name.lower() in wanted])
+    return configuration._replace(clusters=[one for one in configuration.clusters if one.name.lower() in wanted])
 
 
 _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
 
 
-def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tuple[dict[str, str], list[str]]:
-    """Return a script's options for the cluster `there`, and one sentence for each option that no table translates.
+def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tuple[dict[str, str], list[str]]:
+    """Return a script's options for the cluster `target`, and one sentence for each option that no table translates.
 
     If the partition has no translation, every partition of the cluster is compared. An account or a QOS without a
     translation raises UsageError, because sbatch would read the name from the script and reject the job. Node features
@@ -243,60 +240,60 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
     >>> translated({"partition": "main", "qos": "long"}, home, beta)
     ({'qos': 'week'}, ["b: no translation of partition 'main': every partition is compared"])
     """
-    if there.name == home.name:
+    if target.name == home.name:
         return dict(options), []
     new, notes = dict(options), []
     for kind in ("partition", "qos", "account", "constraint"):
         if kind not in options:
             continue
-        if word := there.translate.get(kind, {}).get(options[kind]):
+        if word := target.translate.get(kind, {}).get(options[kind]):
             new[kind] = word
         elif kind == "partition":
             del new[kind]
-            notes.append(f"{there.name}: no translation of partition {options[kind]!r}: every partition is compared")
+            notes.append(f"{target.name}: no translation of partition {options[kind]!r}: every partition is compared")
         elif kind == "constraint":
-            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested without a change")
+            notes.append(f"{target.name}: no translation of constraint {options[kind]!r}: requested without a change")
         else:
             raise UsageError(
                 f"no translation of {kind} {options[kind]!r}: add {options[kind]} = ... to [cluster.translate.{kind}]"
             )
-    notes += _gpus(new, there)
-    _nodes(new, home.cores_per_node, there.cores_per_node)
+    notes += _gpus(new, target)
+    _nodes(new, home.cores_per_node, target.cores_per_node)
     return new, notes
 
 
-def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
+def _gpus(options: dict[str, str], target: Cluster) -> list[str]:
     """Translate GPU types in place; return one sentence for each type that is not in the table."""
-    table, notes = there.translate.get("gpu", {}), []
+    table, notes = target.translate.get("gpu", {}), []
     for name in filter(options.get, _GPU_OPTIONS):
         parts = re.split(r"([:,/=])", options[name])
         for k, word in enumerate(parts):
             if word in table:
                 parts[k] = table[word]
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
-                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested without a change")
+                notes.append(f"{target.name}: no translation of GPU type {word!r}: requested without a change")
         # if a type is removed, its colon is removed too
         options[name] = re.sub(r":+", ":", "".join(parts)).strip(":")
     return notes
 
 
-def _nodes(options: dict[str, str], here: int, there: int) -> None:
+def _nodes(options: dict[str, str], home: int, target: int) -> None:
     """Change nodes and tasks per node in place, if the script fills whole nodes of the home cluster or its tasks do not
     fit on a node of the other cluster.
 
-    `here` and `there` are the cores per node of the home and of the other cluster; 0 means unknown.
+    `home` and `target` are the cores per node of the home and of the other cluster; 0 means unknown.
 
     >>> asked = {"nodes": "2", "ntasks-per-node": "64"}
     >>> _nodes(asked, 64, 128)
     >>> asked
     {'nodes': '1', 'ntasks-per-node': '128'}
     """
-    if not there or not options.get("nodes", "").isdigit() or not options.get("ntasks-per-node", "").isdigit():
+    if not target or not options.get("nodes", "").isdigit() or not options.get("ntasks-per-node", "").isdigit():
         return
     nodes, tasks = int(options["nodes"]), int(options["ntasks-per-node"])
     each = int(count_of(options.get("cpus-per-task") or "1"))
-    if tasks * each != here and tasks * each <= there:
+    if tasks * each != home and tasks * each <= target:
         return
-    fit = max(there // each, 1)
+    fit = max(target // each, 1)
     fewest = math.ceil(nodes * tasks / fit)
     options["nodes"], options["ntasks-per-node"] = str(fewest), str(math.ceil(nodes * tasks / fewest))

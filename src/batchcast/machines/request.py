@@ -64,7 +64,7 @@ class NodeRequest:
         return max(self.tasks, self.min_nodes * max(self.tasks_per_node, 1)) * self.cpus_per_task
 
 
-WHOLE = "all"
+ONLY_PARTITION = "all"
 """The only partition of a machine that was described without partitions, such as a SimGrid platform."""
 
 UNKNOWN, ELSEWHERE = "no run time or size", "a partition that the machine does not have"
@@ -113,19 +113,19 @@ class MachineSizes:
         request is unknown.
 
         The number of nodes is only a minimum if `exact` is false, or if the processors do not fit on that many nodes.
-        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`WHOLE`) accepts
-        jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or partition
-        applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or at its
-        limit if that is earlier. The job's partition may be a list with commas; an empty partition means the default
-        partition.
+        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`ONLY_PARTITION`)
+        accepts jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or
+        partition applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or
+        at its limit if that is earlier. The job's partition may be a list with commas; an empty partition means the
+        default partition.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
             return UNKNOWN
-        wanted = _word(job.partition_id) or self.default
+        wanted = _text(job.partition_id) or self.default
         parts = tuple(word for word in wanted.split(",") if word in self.sizes)
-        if not parts and tuple(self.sizes) == (WHOLE,):
-            parts = (WHOLE,)
+        if not parts and tuple(self.sizes) == (ONLY_PARTITION,):
+            parts = (ONLY_PARTITION,)
         if not parts:
             return ELSEWHERE
         if procs > max(self.sizes[part] for part in parts):
@@ -135,22 +135,22 @@ class MachineSizes:
         if not exact or procs > count * self.most_cpus:
             count = 0
         # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
-        named = (word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes)
-        qos = next(named, None) or self.qos.get(parts[0], "") or _word(job.qos)
+        named = (word for word in (_text(job.qos), _text(job.queue_id)) if word in self.classes)
+        qos = next(named, None) or self.qos.get(parts[0], "") or _text(job.qos)
         has = gpus > 0 and self.most_gpus > 0
         if has and gpus > least * self.most_gpus:
             least, count = math.ceil(gpus / self.most_gpus), 0
         each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, qos,
-            _word(job.job_name), least, count, int(procs),
+            _text(job.user_id), _text(job.account), parts, qos,
+            _text(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
 
 
-def _word(name: Name) -> str:
+def _text(name: Name) -> str:
     """Return a name as text; empty if it is unknown."""
     return "" if name is None else str(name)
 
@@ -205,16 +205,16 @@ class RequestDetails(NamedTuple):
         is_task = "_" in str(job_id)
         if not columns and not is_task:
             return request
-        typed, text = self.gpus.get(f"gpu:{_word(columns.get('gpu_type'))}"), _word(columns.get("dependency"))
+        typed, text = self.gpus.get(f"gpu:{_text(columns.get('gpu_type'))}"), _text(columns.get("dependency"))
         depends, singleton = depends_of(text, keys, request.key) if text else ((), False)
         given: dict[str, Any] = {
-            "features": features_of(_word(columns.get("constraint")), self.features),
+            "features": features_of(_text(columns.get("constraint")), self.features),
             "gres": {typed: request.gres["gpu"]} if typed and "gpu" in request.gres else {},
             "exclusive": _amount(columns, "exclusive") > 0,
             "nice": int(max(0.0, _amount(columns, "nice"))),
-            "licenses": licenses_of(_word(columns.get("licenses")), self.licenses),
-            "partitions": tuple(p for p in _word(columns.get("partition_list")).split(",") if p in self.partitions),
-            "reservation": _word(columns.get("reservation")),
+            "licenses": licenses_of(_text(columns.get("licenses")), self.licenses),
+            "partitions": tuple(p for p in _text(columns.get("partition_list")).split(",") if p in self.partitions),
+            "reservation": _text(columns.get("reservation")),
             "depends": depends,
             "singleton": singleton,
         }
@@ -234,7 +234,7 @@ def _amount(values: Mapping[str, Any], column: str) -> float:
     return float(values.get(column) or 0.0)
 
 
-def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
+def features_of(text: str, of_machine: frozenset[str]) -> tuple[str, ...]:
     """Return the features that every node of a job must have; a choice (`a|b`) and features that the machine does not
     have are ignored.
 
@@ -243,17 +243,17 @@ def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
     """
     if not text or _CHOICE.search(text):
         return ()
-    return tuple(word for word in re.split("[&,]", text) if word in known)
+    return tuple(word for word in re.split("[&,]", text) if word in of_machine)
 
 
-def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
+def licenses_of(text: str, of_machine: frozenset[str]) -> Mapping[str, int]:
     """Return the requested licenses with their numbers: `matlab:2,ansys`.
 
     >>> licenses_of("matlab:2,other", {"matlab"})
     {'matlab': 2}
     """
     pairs = (re.split("[:=]", item.split("@")[0] if ":" not in item else item) for item in text.split(",") if item)
-    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in known}
+    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in of_machine}
 
 
 def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:

@@ -70,7 +70,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         given[field] = tuple(_item(kind, key, item, expand, path) for item in table.get(key, []))
     if isinstance(given.get("settings"), Mapping):
         given["settings"] = {key: str(value) for key, value in given["settings"].items()}
-    machine: Machine = _taken(Machine, given, path)
+    machine: Machine = _converted(Machine, given, path)
     if not machine.nodes or not machine.partitions:
         raise InputError(
             f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
@@ -103,7 +103,7 @@ def _item(kind: Any, title: str, item: Mapping[str, Any], expand: Expand, path: 
         which = f" {item['name']!r}" if "name" in item else ""
         form = f"{absent[0]} = {FORMS[absent[0]]}"
         raise input_error(path, f"[[{title}]]{which} is not complete: it has no {absent[0]}", accepted=form)
-    return _taken(kind, given, where)
+    return _converted(kind, given, where)
 
 
 FORMS = {
@@ -120,7 +120,7 @@ def _expanded(text: str, expand: Expand, where: str) -> Any:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from None
 
 
-def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+def _converted(kind: Any, given: Mapping[str, Any], where: str) -> Any:
     """Return a TOML table's values as an object of class `kind`; InputError for a value of the wrong type."""
     try:
         return msgspec.convert(given, kind, from_attributes=True)

@@ -44,7 +44,7 @@ class Update(NamedTuple):
 
 def update_of(action: Action, terms: Terms) -> Update:
     """Return the update that performs an action, with a token for AdminComment if batchcast may write comments."""
-    job, entry, plans = action.job, action.entry, action.what == "plan"
+    job, entry, plans = action.job, action.entry, action.kind == "plan"
     comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
     if entry.how is How.LIMIT:
         return Update(limit=action.limit, admin_comment=comment)
@@ -88,7 +88,7 @@ def is_done(job: Plannable, action: Action) -> bool:
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
-    if action.what == "plan":
+    if action.kind == "plan":
         return job.time_min == entry.planned
     return job.limit == entry.user_limit and (job.begun or job.time_min == 0.0)
 

@@ -66,7 +66,7 @@ class Slurm:
         If a job waits for nodes that may be down, one more call reads which nodes are down. If the reason of a wait is
         outdated, it is replaced by Priority.
         """
-        shown, away = self._shown(SNAPSHOT), None
+        shown, away = self._squeue(SNAPSHOT), None
         if any(about_nodes(s.reason) for s in shown.jobs):
             with contextlib.suppress(Unreachable):
                 away = self.nodes_away()
@@ -90,13 +90,13 @@ class Slurm:
 
     def job(self, job_id: str) -> Snapshot:
         """Return one job (or the tasks of an array) by one quick call, for an answer without a store."""
-        return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
+        return self._squeue((*SNAPSHOT, f"--jobs={job_id}"))
 
     def jobs_of(self, user: str) -> Snapshot:
         """Return a user's jobs by one quick call, for an answer without a store."""
-        return self._shown((*SNAPSHOT, f"--user={user}"))
+        return self._squeue((*SNAPSHOT, f"--user={user}"))
 
-    def _shown(self, command: tuple[str, ...]) -> Snapshot:
+    def _squeue(self, command: tuple[str, ...]) -> Snapshot:
         """Return the jobs that a squeue command prints."""
         answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)

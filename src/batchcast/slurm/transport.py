@@ -239,17 +239,17 @@ class OneCluster(_Wrapping):
         self._is_checked = True
 
 
-def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
+def wrong_cluster(configured: str, answered_by: str) -> WrongCluster:
     """Return the error for an answer from another cluster than the cluster in the settings.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
     """
     return WrongCluster(
-        f"the settings name cluster {meant}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
+        f"the settings name cluster {configured}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
         "show config)",
-        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast uses "
-        f"{answered_by}",
+        hint=f"SLURM_CONF=/path/to/{configured}/slurm.conf queries {configured}; without -M and SLURM_CLUSTERS, "
+        f"batchcast uses {answered_by}",
     )
 
 

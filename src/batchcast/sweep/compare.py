@@ -195,9 +195,9 @@ def ablation(table: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
-    """Return the one word that the first plan (policy, predictor) has and the second lacks; empty if the plans differ
-    in any other way.
+def word_between(plan: tuple[str, str], reference: tuple[str, str]) -> str:
+    """Return the one word that the plan (policy, predictor) has and the reference plan lacks; empty if the plans
+    differ in any other way.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
     >>> word_between(("easy", "kernel:point=geometric"), ("easy", "kernel")), word_between(("easy", "x"), ("fcfs", "x"))
     ('kernel point=geometric', '')
     """
-    words = [_of_policies(plan[0], other[0]), _of_specs(plan[1], other[1])]
+    words = [_of_policies(plan[0], reference[0]), _of_specs(plan[1], reference[1])]
     changed = [word for each in words for word in each]
     return changed[0] if len(changed) == 1 else ""
 
@@ -219,11 +219,11 @@ def _of_policies(one: str, other: str) -> list[str]:
         mine, theirs, usual = (getattr(policy, field.name) for policy in policies)
         if mine != theirs:
             is_word = field.name != "backfill" and theirs == usual
-            words.append(f"{field.name}={_said(field.name, mine)}" if is_word else "")
+            words.append(f"{field.name}={_value_text(field.name, mine)}" if is_word else "")
     return words
 
 
-def _said(name: str, value: Any) -> str:
+def _value_text(name: str, value: Any) -> str:
     """Returns the value of a word as a user writes it."""
     if name in AGES:
         return format_duration(value)

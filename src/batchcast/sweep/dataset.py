@@ -24,7 +24,7 @@ MEASURES = (*(measure.name for measure in (*SCHEDULE, GEOMETRIC_MEAN)), "machine
 LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wait_s": "double",
          "job_bounded_slowdown": "double", "job_group": "int32"}  # fmt: skip
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")
-WHOLE = ("replicate", "seed", "jobs", "left_out", "corrections")
+INTEGERS = ("replicate", "seed", "jobs", "left_out", "corrections")
 OF_A_RUN = ("task_s", "host")
 """Columns that differ between two runs of the same task: its run time, and its host."""
 
@@ -34,23 +34,23 @@ def schema() -> Any:
     import pyarrow as pa
 
     lists = [(name, pa.list_(pa.type_for_alias(kind))) for name, kind in LISTS.items()]
-    kinds = ((TEXT, pa.string()), (WHOLE, pa.int64()), ((*MEASURES, "task_s"), pa.float64()))
+    kinds = ((TEXT, pa.string()), (INTEGERS, pa.int64()), ((*MEASURES, "task_s"), pa.float64()))
     return pa.schema([*((name, kind) for names, kind in kinds for name in names), *lists])
 
 
 class Dataset:
-    """The results of a study in a folder: `keep` writes one result, and `done` returns the keys of the finished
-    tasks."""
+    """The results of a study in a folder: `keep` writes one result, and `finished_keys` returns the keys of the
+    finished tasks."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
         # this run's single results without their lists of jobs, so that fold() need not read the files
-        self._held: dict[Path, Any] = {}
+        self._unmerged: dict[Path, Any] = {}
         self._schema = schema()
 
-    def done(self) -> set[str]:
+    def finished_keys(self) -> set[str]:
         """Return the keys of all stored results."""
         paths = self.results.glob("log=*/*.parquet")
         return {key for path in paths for key in _read(path, columns=["key"])["key"].to_pylist()}
@@ -67,7 +67,7 @@ class Dataset:
         with whole_file(path) as beside:  # compressing a single row would cost more than it saves
             pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
         if row["job_wait_s"] is None:
-            self._held[path] = table
+            self._unmerged[path] = table
         self._loose[row["log"]] += 1
         if self._loose[row["log"]] >= FOLDED:
             self.fold(row["log"])
@@ -82,7 +82,7 @@ class Dataset:
         self._loose[log] = 0
         if len(loose) < 2:
             return
-        tables = [self._held.pop(path, None) or _read(path) for path in loose]
+        tables = [self._unmerged.pop(path, None) or _read(path) for path in loose]
         with whole_file(place / f"many-{loose[0].stem}.parquet") as beside:
             pq.write_table(pa.concat_tables(tables), beside, compression="zstd")
         for path in loose:
@@ -150,7 +150,7 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     root = Path(folder)
     if not (root / "tasks.parquet").is_file() or not any(root.glob("results/log=*/*.parquet")):
         raise NoAnswer(f"{root}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
-    columns = ["log", *TEXT, *WHOLE, *MEASURES, "task_s", *(LISTS if lists else ())]
+    columns = ["log", *TEXT, *INTEGERS, *MEASURES, "task_s", *(LISTS if lists else ())]
     declared = pl.scan_parquet(root / "tasks.parquet").select("key", "place")
     files = root / "results" / "*" / "*.parquet"
     stored = pl.scan_parquet(files, hive_partitioning=True, hive_schema={"log": pl.String})
@@ -189,7 +189,7 @@ def measured_seconds(folder: str | Path) -> Seconds:
 
 
 def estimate(
-    tasks: Sequence[Task], done: set[str], measured: Seconds, stated: float | None, workers: int
+    tasks: Sequence[Task], finished: set[str], measured: Seconds, stated: float | None, workers: int
 ) -> list[dict[str, Any]]:
     """Estimate the cost of a study.
 
@@ -197,7 +197,7 @@ def estimate(
     ----------
     tasks
         All tasks.
-    done
+    finished
         Keys of finished tasks.
     measured
         Measured run times of tasks, from `measured_seconds`.
@@ -216,7 +216,7 @@ def estimate(
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
         mine = [task for task in tasks if not log or task.log.name == log]
-        todo = [task for task in mine if task.key not in done]
+        todo = [task for task in mine if task.key not in finished]
         seconds = [seconds_of(task, measured, stated) for task in todo]
         total = sum(seconds)
         rows.append({

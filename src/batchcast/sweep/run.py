@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import Unreachable, UsageError
 from .study import Slurm
@@ -110,7 +110,7 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
     except (OSError, TimeoutError, ValueError) as error:
         hint = "dask scheduler --host 127.0.0.1"
         raise Unreachable(f"{address}: no Dask scheduler answers ({error})", hint=hint) from None
-    with _used(client, say) as pool:
+    with _client_pool(client, say) as pool:
         yield pool
 
 
@@ -152,12 +152,12 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
     )  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         cluster.adapt(minimum_jobs=wish.workers, maximum_jobs=wish.workers, interval="2s")
-        with _used(client, say) as pool:
+        with _client_pool(client, say) as pool:
             yield pool
 
 
 @contextmanager
-def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
+def _client_pool(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
     """A context with a client's executor; reports the address of the dashboard, and cancels unfinished tasks at the
     end.
     """
@@ -172,26 +172,19 @@ def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
         client.close()
 
 
-def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
+def pool_on(pool: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
     """Return the pool of workers that the option `--pool` names: `local`, `slurm`, or the address of a Dask
     scheduler."""
-    if place == "local":
+    if pool == "local":
         return local(workers)
-    if place == "slurm":
+    if pool == "slurm":
         return on_slurm(wish, say, folder)
-    if place.startswith(("tcp://", "tls://", "ucx://")):
-        return on_dask(place, say)
-    raise UsageError(f"--pool: no {place!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
+    if pool.startswith(("tcp://", "tls://", "ucx://")):
+        return on_dask(pool, say)
+    raise UsageError(f"--pool: no {pool!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
 
 
 Row = Mapping[str, Any]
-
-
-class Ran(NamedTuple):
-    """The number of stored results, and the tasks that failed."""
-
-    kept: int
-    failed: list[Failed]
 
 
 def run(
@@ -202,7 +195,7 @@ def run(
     perform: Callable[[Task], Row | Failed] = attempt,
     tick: Callable[[int], None] = lambda done: None,
     tell: Callable[[Failed], None] = lambda one: None,
-) -> Ran:
+) -> list[Failed]:
     """Perform tasks on a pool, and store each result when it arrives.
 
     Parameters
@@ -222,7 +215,8 @@ def run(
 
     Returns
     -------
-    Ran
+    list of Failed
+        The tasks that failed.
 
     Notes
     -----
@@ -256,7 +250,7 @@ def run(
                 keep(outcome)
                 stored += 1
         tick(stored + len(failed))
-    return Ran(stored, failed)
+    return failed
 
 
 def _error(future: Future[Any]) -> BaseException | None:

@@ -61,12 +61,12 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     return [check.__name__ for check in checks]
 
 
-def maker_of(given: Any, kind: str) -> Maker:
+def maker_of(predictor: Any, kind: str) -> Maker:
     """Return a function of the log that creates a new predictor, without the checks of `adapters.Checked`."""
 
     def make(log: Trace) -> Any:
         answers = {"answers": log.run_time.tolist()}
-        method = method_of(kind, fresh(given), known_at_submit=None, trace=log, seed=0, **answers)
+        method = method_of(kind, fresh(predictor), known_at_submit=None, trace=log, seed=0, **answers)
         return Numbers(method.inner, method.who) if isinstance(method, Checked) else method
 
     return make
