@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..errors import Unreachable
 from ..formats.slurm.scontrol import parse_config
 from ..service.answers.disclosure import Viewer
 from ..service.planning.checkup import finding
@@ -16,7 +16,6 @@ from ..service.settings import Settings
 from .configured import Cluster, Configured, configured
 from .offers import Question, ask_all
 
-PATIENCE_S = 30.0
 ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 
 
@@ -62,21 +61,16 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
 def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
     """Check that the submit command of a cluster reaches the Slurm cluster of that name."""
     name = f"cluster {cluster.name}: submit"
-    words = cluster.words("scontrol")
-    if shutil.which(words[0]) is None:
-        return finding(name, "failed", f"{words[0]} is not installed on this computer", "correct submit in [[cluster]]")
+    program = cluster.words("scontrol")[0]
+    if shutil.which(program) is None:
+        return finding(name, "failed", f"{program} is not installed on this computer", "correct submit in [[cluster]]")
     if not ask:
         return finding(name, "ok", cluster.submit, "")
-    why = answered_by = ""
     try:
-        done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
-        if done.returncode:
-            why = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        answered_by = parse_config(done.stdout).get("ClusterName", "an unnamed cluster")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = f"no answer: {error}"
-    if why:
-        return finding(name, "failed", f"{cluster.submit}: {why}", "check that this command works in your shell")
+        answered_by = parse_config(cluster.ask("scontrol", "show", "config")).get("ClusterName", "an unnamed cluster")
+    except Unreachable as error:
+        fact = f"{cluster.submit}: {error.message}"
+        return finding(name, "failed", fact, "check that this command works in your shell")
     if answered_by.lower() != cluster.name.lower():
         fact = f"{cluster.submit} reaches {answered_by}, so jobs for {cluster.name} would go there"
         return finding(name, "failed", fact, f'submit = "sbatch -M {cluster.name}", or over ssh')

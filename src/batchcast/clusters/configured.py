@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
+import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, Unreachable, UsageError
 from ..formats.slurm.sbatch import count_of
 from ..service.settings import cluster_tables
 from ..units import parse_memory
 
+UNTRANSLATED = {"partition": "every partition is compared", "constraint": "requested without a change"}
 TRANSLATED = ("partition", "qos", "account", "constraint", "gpu")
 EXAMPLE = """[[cluster]]
 name = "beta"
@@ -83,6 +87,17 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """
         return [program if word == "sbatch" else word for word in shlex.split(self.submit)]
 
+    def ask(self, program: str, *arguments: str, timeout_s: float = 30.0) -> str:
+        """Return what one of Slurm's clients prints for this cluster; Unreachable, with the reason, if it fails."""
+        command = [*self.words(program), *arguments]
+        try:
+            done = run_client(command, timeout_s, {"SLURM_TIME_FORMAT": "%s"}, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unreachable(f"{shlex.join(command[:4])} cannot be run: {error}") from None
+        if done.returncode:
+            raise Unreachable((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
+        return done.stdout
+
     def transfer_s(self, inputs: Sequence[Input]) -> float:
         """Return the seconds to transfer these files one after the other; UsageError if no bandwidth is set.
 
@@ -98,6 +113,15 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 raise UsageError(f"no bandwidth from {file_system} is set in [[cluster]] {self.name} (set: {known})")
             total += kib / rate_kib(self.bandwidth[file_system])
         return total
+
+
+def run_client(
+    command: Sequence[str], timeout_s: float, more: Mapping[str, str] = {}, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Slurm's clients without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct it to other clusters.
+    `more` has further environment variables."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")} | dict(more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=environment, **how)
 
 
 class Input(NamedTuple):
@@ -146,12 +170,12 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
             name = table.get("name") if isinstance(table, dict) else None
             said = error.message if isinstance(error, UsageError) else str(error)
             problems.append(f"{name or f'[[cluster]] number {number}'}: left out: {place}: {said}")
-    names = [one.name.lower() for one in clusters]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(f"{name}: left out: {place} has two [[cluster]] of this name: give each its own name")
-    good = [one for one in clusters if names.count(one.name.lower()) == 1]
-    home = next((one for one in good if one.home), None) or next(iter(good), None)
-    return Configured([*([home] if home else []), *(one for one in good if one is not home)], problems)
+    names = Counter(one.name.lower() for one in clusters)
+    twice = f"left out: {place} has two [[cluster]] of this name: give each its own name"
+    problems += [f"{name}: {twice}" for name, count in sorted(names.items()) if count > 1]
+    good = [one for one in clusters if names[one.name.lower()] == 1]
+    home = next((one for one in good if one.home), None)
+    return Configured(sorted(good, key=lambda one: one is not home), problems)
 
 
 def _read(table: Any) -> Cluster:
@@ -248,11 +272,10 @@ def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tu
             continue
         if word := target.translate.get(kind, {}).get(options[kind]):
             new[kind] = word
-        elif kind == "partition":
-            del new[kind]
-            notes.append(f"{target.name}: no translation of partition {options[kind]!r}: every partition is compared")
-        elif kind == "constraint":
-            notes.append(f"{target.name}: no translation of constraint {options[kind]!r}: requested without a change")
+        elif kind in UNTRANSLATED:
+            notes.append(f"{target.name}: no translation of {kind} {options[kind]!r}: {UNTRANSLATED[kind]}")
+            if kind == "partition":
+                del new[kind]
         else:
             raise UsageError(
                 f"no translation of {kind} {options[kind]!r}: add {options[kind]} = ... to [cluster.translate.{kind}]"
