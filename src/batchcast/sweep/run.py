@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,19 +35,13 @@ QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 class Pool:
     """An executor of tasks, the number of tasks that it accepts at once, and the tasks that have not returned yet.
 
-    `renew` replaces the executor after its processes died.
+    `start` makes the executor, and makes a new executor after the processes of the executor died.
     """
 
-    def __init__(self, executor: Executor, window: int, renew: Callable[[], Executor] | None = None) -> None:
-        self.executor, self.window, self._renew = executor, window, renew
+    def __init__(self, start: Callable[[], Executor], window: int) -> None:
+        self.executor, self.window, self.start = start(), window, start
         self.tasks: dict[Future[Any], Task] = {}
         self._back: SimpleQueue[Future[Any]] = SimpleQueue()
-
-    def renew(self) -> None:
-        """Replace a broken executor by a new one; Unreachable if no new executor can be created."""
-        if self._renew is None:
-            raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
-        self.executor = self._renew()
 
     def takes(self, task: Task, perform: Callable[[Task], Any]) -> bool:
         """Hand a task to the executor; return False if the executor is broken."""
@@ -63,11 +58,10 @@ class Pool:
         first = self._back.get()
         if not isinstance(_error(first), BrokenExecutor):
             return [_outcome(first, self.tasks.pop(first))], []
-        every = dict(self.tasks)
-        self.tasks.clear()
+        every, self.tasks = self.tasks, {}
         wait(every)
         self._back = SimpleQueue()
-        self.renew()
+        self.executor = self.start()
         lost = {future: task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)}
         return [_outcome(future, task) for future, task in every.items() if future not in lost], list(lost.values())
 
@@ -85,7 +79,7 @@ def local(workers: int) -> Iterator[Pool]:
         return made[-1]
 
     try:
-        yield Pool(start(), 2 * workers + 2, start)
+        yield Pool(start, 2 * workers + 2)
     finally:
         for pool in made:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -164,11 +158,11 @@ def _client_pool(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
     if find_spec("bokeh"):
         with suppress(Exception):
             say(f"dashboard: {client.dashboard_link}")
-    executor = client.get_executor(pure=False)
+    pool = Pool(partial(client.get_executor, pure=False), ABREAST)
     try:
-        yield Pool(executor, ABREAST)
+        yield pool
     finally:
-        executor.shutdown(wait=False)
+        pool.executor.shutdown(wait=False)
         client.close()
 
 
@@ -225,16 +219,13 @@ def run(
     """
     waiting, suspects = deque(tasks), deque[Task]()
     failed: list[Failed] = []
-    stored = 0
+    finished = 0
     while waiting or suspects or pool.tasks:
-        if suspects:
-            if not pool.tasks and pool.takes(suspects[0], perform):
-                suspects.popleft()
-        else:
-            while waiting and len(pool.tasks) < pool.window and pool.takes(waiting[0], perform):
-                waiting.popleft()
+        queue, window = (suspects, 1) if suspects else (waiting, pool.window)
+        while queue and len(pool.tasks) < window and pool.takes(queue[0], perform):
+            queue.popleft()
         if not pool.tasks:
-            pool.renew()
+            pool.executor = pool.start()
             continue
         landed, lost = pool.land()
         if len(lost) == 1:
@@ -248,8 +239,8 @@ def run(
                 tell(outcome)
             else:
                 keep(outcome)
-                stored += 1
-        tick(stored + len(failed))
+        finished += len(landed)
+        tick(finished)
     return failed
 
 
