@@ -212,12 +212,10 @@ def decide(
     free: list[Plannable] = []
     for job in jobs:
         entry = record.get(job.job_id)
-        if entry is None:
-            free += [job] if job.waits else []
-            continue
-        action = _follow(job, entry, terms)
+        action = _follow(job, entry, terms) if entry else None
         actions += [action] if action else []
-        if job.waits and (action is None or action.kind == "note") and owner_of(job, entry, terms) is Owner.USERS:
+        is_left = action is None or action.kind == "note"
+        if job.waits and (entry is None or (is_left and owner_of(job, entry, terms) is Owner.USERS)):
             free.append(job)
     actions.sort(key=lambda a: (a.kind != "restore", not a.job.begun))
     return actions + _plans(free, jobs, terms, forecast, signal)

@@ -185,12 +185,10 @@ def comments(
     the first task.
     """
     gone, new = [], []
-    arrays: set[str] = set()
+    by_record: dict[str, Plannable] = {}
     for job in jobs:
-        if in_one_record(job):
-            if job.raw_id in arrays:
-                continue
-            arrays.add(job.raw_id)
+        by_record.setdefault(job.raw_id if in_one_record(job) else job.job_id, job)
+    for job in by_record.values():
         own = str(getattr(job, field))
         before = token_text(own)
         start = starts.get(job.job_id) if not terms.stopped and job.waits else None
