@@ -58,14 +58,12 @@ class Dataset:
     def keep(self, row: Mapping[str, Any]) -> None:
         """Write the result of one task. One write takes about a millisecond."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        place = self.results / f"log={row['log']}"
-        place.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist([row], schema=self._schema)
-        path = place / f"{row['key']}.parquet"
-        with whole_file(path) as beside:  # compressing a single row would cost more than it saves
-            pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
+        path = self.results / f"log={row['log']}" / f"{row['key']}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # compressing a single row would cost more than it saves
+        _write(table, path, compression="none", use_dictionary=False, write_statistics=False)
         if row["job_wait_s"] is None:
             self._unmerged[path] = table
         self._loose[row["log"]] += 1
@@ -75,34 +73,30 @@ class Dataset:
     def fold(self, log: str) -> None:
         """Merge the files of a log's single results into one file; all results stay readable at any time."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        place = self.results / f"log={log}"
-        loose = sorted(path for path in place.glob("*.parquet") if not path.name.startswith("many-"))
+        folder = self.results / f"log={log}"
+        loose = sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("many-"))
         self._loose[log] = 0
         if len(loose) < 2:
             return
         tables = [self._unmerged.pop(path, None) or _read(path) for path in loose]
-        with whole_file(place / f"many-{loose[0].stem}.parquet") as beside:
-            pq.write_table(pa.concat_tables(tables), beside, compression="zstd")
+        _write(pa.concat_tables(tables), folder / f"many-{loose[0].stem}.parquet")
         for path in loose:
             path.unlink()
 
     def fold_all(self) -> None:
         """Merge the files of single results of every log, at the end of a study."""
-        for place in self.results.glob("log=*"):
-            self.fold(place.name.removeprefix("log="))
+        for folder in self.results.glob("log=*"):
+            self.fold(folder.name.removeprefix("log="))
 
     def declare(self, tasks: Sequence[Task], study: str) -> None:
         """Store the list of the study's tasks. Reports cover the tasks of the study as it was last declared."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         table = pa.table({"key": [t.key for t in tasks], "place": range(len(tasks)), "label": [t.label for t in tasks],
                           "log": [t.log.name for t in tasks]})  # fmt: skip
         self.folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.folder / "tasks.parquet") as beside:
-            pq.write_table(table, beside, compression="zstd")
+        _write(table, self.folder / "tasks.parquet")
         with whole_file(self.folder / "study.toml") as beside:
             beside.write_text(study, encoding="utf-8")
 
@@ -158,6 +152,14 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     if not table.height:
         raise NoAnswer(f"{root}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
     return table
+
+
+def _write(table: Any, path: Path, compression: str = "zstd", **options: Any) -> None:
+    """Writes a table to a file that appears only when it is complete."""
+    import pyarrow.parquet as pq
+
+    with whole_file(path) as beside:
+        pq.write_table(table, beside, compression=compression, **options)
 
 
 def _read(path: Path, columns: Sequence[str] | None = None) -> Any:
