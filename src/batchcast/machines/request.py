@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..job import JobRequest, Name
 from .machine import Machine
@@ -73,36 +73,49 @@ REASONS = (UNKNOWN, ELSEWHERE, TOO_LARGE)
 """Why a job cannot be requested on a machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSizes:
-    """The sizes of a machine that are needed to check requests: processors by partition, default partition, largest
-    node.
+DETAILS = {
+    "dependency": "dependencies",
+    "array_throttle": "array throttles",
+    "exclusive": "whole nodes",
+    "constraint": "features",
+    "gpu_type": "types of GPU",
+    "partition_list": "lists of partitions",
+    "reservation": "reservations",
+    "licenses": "licenses",
+    "nice": "nice",
+    "cpus_per_task": "processors a task",
+}
+"""Columns that complete a request, and their names in messages."""
+_CHOICE = re.compile(r"[|*\[\]()!]")
+
+
+class MachineRequests:
+    """Writes jobs' requests on a machine: `request` checks sizes, and `complete` adds features, dependencies and more.
+
+    If the machine has no default partition, its first partition is the default.
 
     >>> from batchcast.machines.machine import homogeneous
-    >>> machine = MachineSizes.of(homogeneous(2, 16))
+    >>> machine = MachineRequests(homogeneous(2, 16))
     >>> job = JobRequest(0, "a", submit_time=0.0, procs=20.0, req_time=120.0, req_mem_kib=math.nan)
     >>> machine.request("a", job, 60.0).cpus, machine.request("a", job._replace(procs=48.0), 60.0)
     (20, 'larger than its partition')
+    >>> columns = {"dependency": "afterok:7", "cpus_per_task": 2.0}
+    >>> made = machine.complete(NodeRequest("1", 0.0, 60.0, tasks=4), "8", columns, {"7": ["0"]})
+    >>> made.depends, made.tasks, made.cpus_per_task
+    ((('afterok', '0'),), 2, 2)
     """
 
-    sizes: Mapping[str, int]
-    default: str
-    most_gpus: int
-    most_cpus: int
-    qos: Mapping[str, str] = field(default_factory=dict)
-    classes: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, machine: Machine) -> MachineSizes:
-        """Return the sizes of a machine that job requests are checked against; if it has no default partition, the
-        first partition is used as default."""
+    def __init__(self, machine: Machine) -> None:
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
-        sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
-        default = machine.partition("") or machine.partitions[0]
         gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
-        own = {p.name: p.qos for p in machine.partitions if p.qos}
-        classes = frozenset(q.name for q in machine.qos)
-        return cls(sizes, default.name, max(gpus), max(cpus.values()), own, classes)
+        self.sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
+        self.default = (machine.partition("") or machine.partitions[0]).name
+        self.most_gpus, self.most_cpus = max(gpus), max(cpus.values())
+        self.partition_qos = {p.name: p.qos for p in machine.partitions if p.qos}
+        self.qos = frozenset(q.name for q in machine.qos)
+        self.features = frozenset(word for group in machine.nodes for word in group.features)
+        self.licenses = frozenset(machine.licenses)
+        self.gpus = {k.lower(): k for group in machine.nodes for k in group.gres if k.startswith("gpu:")}
 
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
@@ -135,8 +148,8 @@ class MachineSizes:
         if not exact or procs > count * self.most_cpus:
             count = 0
         # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
-        named = (word for word in (_text(job.qos), _text(job.queue_id)) if word in self.classes)
-        qos = next(named, None) or self.qos.get(parts[0], "") or _text(job.qos)
+        named = (word for word in (_text(job.qos), _text(job.queue_id)) if word in self.qos)
+        qos = next(named, None) or self.partition_qos.get(parts[0], "") or _text(job.qos)
         has = gpus > 0 and self.most_gpus > 0
         if has and gpus > least * self.most_gpus:
             least, count = math.ceil(gpus / self.most_gpus), 0
@@ -148,50 +161,6 @@ class MachineSizes:
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
-
-
-def _text(name: Name) -> str:
-    """Return a name as text; empty if it is unknown."""
-    return "" if name is None else str(name)
-
-
-DETAILS = {
-    "dependency": "dependencies",
-    "array_throttle": "array throttles",
-    "exclusive": "whole nodes",
-    "constraint": "features",
-    "gpu_type": "types of GPU",
-    "partition_list": "lists of partitions",
-    "reservation": "reservations",
-    "licenses": "licenses",
-    "nice": "nice",
-    "cpus_per_task": "processors a task",
-}
-"""Columns that complete a request, and their names in messages."""
-_CHOICE = re.compile(r"[|*\[\]()!]")
-
-
-class RequestDetails(NamedTuple):
-    """Names of a machine's features, licenses, partitions and GPU types, which complete the requests of jobs.
-
-    >>> from batchcast.machines.machine import homogeneous
-    >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
-    >>> made = details.complete(job, "8", {"dependency": "afterok:7", "cpus_per_task": 2.0}, {"7": ["0"]})
-    >>> made.depends, made.tasks, made.cpus_per_task
-    ((('afterok', '0'),), 2, 2)
-    """
-
-    features: frozenset[str]
-    licenses: frozenset[str]
-    partitions: frozenset[str]
-    gpus: Mapping[str, str] = {}
-
-    @classmethod
-    def of(cls, machine: Machine) -> RequestDetails:
-        """Return the names that a machine defines for job requests."""
-        features = frozenset(word for group in machine.nodes for word in group.features)
-        gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
-        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
 
     def complete(
         self, request: NodeRequest, job_id: int | str, columns: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
@@ -213,7 +182,7 @@ class RequestDetails(NamedTuple):
             "exclusive": _amount(columns, "exclusive") > 0,
             "nice": int(max(0.0, _amount(columns, "nice"))),
             "licenses": licenses_of(_text(columns.get("licenses")), self.licenses),
-            "partitions": tuple(p for p in _text(columns.get("partition_list")).split(",") if p in self.partitions),
+            "partitions": tuple(p for p in _text(columns.get("partition_list")).split(",") if p in self.sizes),
             "reservation": _text(columns.get("reservation")),
             "depends": depends,
             "singleton": singleton,
@@ -227,6 +196,11 @@ class RequestDetails(NamedTuple):
             throttle = int(max(0.0, _amount(columns, "array_throttle")))
             more |= {"array": found[1], "task": int(found[2]), "throttle": throttle}
         return replace(request, **more) if more else request
+
+
+def _text(name: Name) -> str:
+    """Return a name as text; empty if it is unknown."""
+    return "" if name is None else str(name)
 
 
 def _amount(values: Mapping[str, Any], column: str) -> float:

@@ -20,7 +20,7 @@ from ...events.state import SystemState
 from ...formats.slurm.resources import expand
 from ...job import JobRequest
 from ...machines.machine import Machine
-from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ...machines.request import UNKNOWN, MachineRequests, NodeRequest, keys_by_id
 from ...schedule.slurm.arrays import FAR
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
@@ -106,11 +106,10 @@ Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
 
 
 class Asked(NamedTuple):
-    """Requests of jobs on a machine: its sizes, cached requests, running and waiting jobs, keys by job id, and nodes
-    that are down."""
+    """Requests of jobs on a machine: the machine's sizes and names, cached requests, running and waiting jobs, keys by
+    job id, and nodes that are down."""
 
-    sizes: MachineSizes
-    details: RequestDetails
+    requests: MachineRequests
     others: list[Other]
     keys: Mapping[str, Sequence[str]]
     down: list[tuple[str, float, float]]
@@ -131,7 +130,7 @@ class Asked(NamedTuple):
         depends = any(each.extra.get(DEPENDS) for each in every)
         keys = keys_by_id({key: each.job_id for key, each, *_ in others}) if depends else {}
         down = [(name, -FAR, FAR) for name in sorted(at.nodes_away) if name in places]
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), others, keys, down, {})
+        return cls(MachineRequests(machine), others, keys, down, {})
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """Return a job's request, or the reason why it cannot fit the machine."""
@@ -147,8 +146,8 @@ class Asked(NamedTuple):
     def _request(self, key: str, job: JobRequest, submit: float) -> NodeRequest | str:
         """Return a job's request with a run time of one second, or the reason why it cannot fit."""
         each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
-        made = self.sizes.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
-        return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
+        made = self.requests.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
+        return made if isinstance(made, str) else self.requests.complete(made, job.job_id, job.extra, self.keys)
 
 
 def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
