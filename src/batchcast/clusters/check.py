@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Unreachable
@@ -19,9 +19,7 @@ from .offers import Question, ask_all
 ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 
 
-def check_clusters(
-    settings: Settings, viewer: Viewer, ask: bool = True, environment: Mapping[str, str] | None = None
-) -> Iterator[dict[str, Any]]:
+def check_clusters(settings: Settings, viewer: Viewer, ask: bool = True) -> Iterator[dict[str, Any]]:
     """Yield doctor's findings about each configured cluster: its answers, its submit command, its file transfers.
 
     Parameters
@@ -30,10 +28,8 @@ def check_clusters(
         The settings of this computer, and the user for whom the stores and services answer.
     ask
         Whether to run `scontrol` to find out which cluster a submit command reaches.
-    environment
-        Environment variables that choose the settings file. Default: the variables of this process.
     """
-    configuration = configured(environment)
+    configuration = configured()
     for problem in configuration.problems:
         name, _, what = problem.partition(": ")
         yield finding(f"cluster {name}", "failed", what, "correct batchcast.toml")

@@ -104,15 +104,11 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input(1024.0 * 100, "a")])
         10.0
         """
-        total = 0.0
-        for kib, file_system in inputs:
-            if file_system == self.files_at or not kib:
-                continue
-            if file_system not in self.bandwidth:
-                known = ", ".join(self.bandwidth) or "none"
-                raise UsageError(f"no bandwidth from {file_system} is set in [[cluster]] {self.name} (set: {known})")
-            total += kib / rate_kib(self.bandwidth[file_system])
-        return total
+        remote = [each for each in inputs if each.file_system != self.files_at and each.kib]
+        if unset := [each.file_system for each in remote if each.file_system not in self.bandwidth]:
+            known = ", ".join(self.bandwidth) or "none"
+            raise UsageError(f"no bandwidth from {unset[0]} is set in [[cluster]] {self.name} (set: {known})")
+        return sum((each.kib / rate_kib(self.bandwidth[each.file_system]) for each in remote), 0.0)
 
 
 def run_client(

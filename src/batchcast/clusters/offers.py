@@ -22,7 +22,7 @@ from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..service.answers.answer import Answer
 from ..service.answers.disclosure import Viewer
 from ..service.answers.fallback import answer_of
-from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
+from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS, answer_where
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input, translated
@@ -163,36 +163,31 @@ def ask_all(
     replies: list[Reply] = []
     problems: list[str] = []
     with ThreadPoolExecutor(max(len(configuration.clusters), 1)) as pool:
-        waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
+        waiting: list[tuple[Cluster, dict[str, str], list[str], Any]] = []
         for cluster in (one for one in configuration.clusters if only in ("", one.name)):
             try:
-                words, notes = translated(question.options, configuration.home, cluster)
+                options, notes = translated(question.options, configuration.home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
-            task = pool.submit(_ask_service, cluster, words, question.any_size) if cluster.service else None
-            waiting.append((cluster, words, notes, task))
-        for cluster, there, notes, task in waiting:
+            task = pool.submit(_ask_service, cluster, options, question.any_size) if cluster.service else None
+            waiting.append((cluster, options, notes, task))
+        for cluster, options, notes, task in waiting:
             try:
-                answer = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
+                if task:
+                    answer = task.result()
+                else:
+                    its_own = settings.replaced(store=cluster.store, cluster=cluster.name)
+                    sent, any_size = question.sent.get(cluster.name, ()), question.any_size
+                    answer = answer_where(its_own, options, viewer, now, None, any_size, spread=True, sent=sent)
                 about = str(answer.log.get("cluster", ""))
                 if about.lower() != cluster.name.lower():  # for example because a wrong socket is configured
                     what = f"its store or service answers for {about}: correct [[cluster]] {cluster.name}"
                     raise UsageError(what)
-                replies.append(Reply(cluster, there, answer, [*notes, *_clock(cluster, answer, now)]))
+                replies.append(Reply(cluster, options, answer, [*notes, *_clock(cluster, answer, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
     return replies, problems
-
-
-def _ask_store(
-    cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, question: Question
-) -> Answer:
-    """Return the answer that this process computes from a cluster's store."""
-    from ..service.answers.script import answer_where
-
-    its_own, sent = settings.replaced(store=cluster.store, cluster=cluster.name), question.sent.get(cluster.name, ())
-    return answer_where(its_own, options, viewer, now, None, question.any_size, spread=True, sent=sent)
 
 
 def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
