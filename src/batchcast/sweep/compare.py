@@ -122,13 +122,13 @@ def _changes(pairs: Any, differences: Sequence[str], ratios: Sequence[str]) -> d
     """Returns the paired differences and ratios of measures over the replicates; a ratio is NaN if the other plan's
     value is 0. The other plan's columns have names that end in `_theirs`.
     """
-
     names = dict.fromkeys((*differences, *ratios))
-    values = {key: (pairs[key].to_numpy(), pairs[f"{key}_theirs"].to_numpy()) for key in names}
-    quotients = {key: values[key][0] / np.where(values[key][1] > 0, values[key][1], np.nan) for key in ratios}
+    mine = {key: pairs[key].to_numpy() for key in names}
+    theirs = {key: pairs[f"{key}_theirs"].to_numpy() for key in names}
+    above_0 = {key: np.where(theirs[key] > 0, theirs[key], np.nan) for key in ratios}
     return {
-        "replicated": {key: OverReplicates.of(np.subtract(*values[key]), 0.0) for key in differences},
-        "ratios": {key: OverReplicates.of(values, 1.0) for key, values in quotients.items()},
+        "replicated": {key: OverReplicates.of(mine[key] - theirs[key], 0.0) for key in differences},
+        "ratios": {key: OverReplicates.of(mine[key] / above_0[key], 1.0) for key in ratios},
     }
 
 
