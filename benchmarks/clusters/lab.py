@@ -197,7 +197,7 @@ class Chooser:
 
     def transfer_s(self, wish: Wish, name: str) -> float:
         """Return how long copying the job's files to that cluster takes."""
-        return self.tables[name].transfer_s([Input("files", wish.gib * 1024**2, wish.home)])
+        return self.tables[name].transfer_s([Input(wish.gib * 1024**2, wish.home)])
 
     def random(self, wish: Wish) -> str:
         return str(self.rng.choice(list(self.labs)))
@@ -220,7 +220,7 @@ class Chooser:
         ledger = self.ledgers[USERS[wish.who % 2]]
         learn_outcomes(ledger, self.tables)
         lateness = {name: ledger.lateness(name, now) for name in LEVELS}
-        files = [Input("files", wish.gib * 1024**2, wish.home)]
+        files = [Input(wish.gib * 1024**2, wish.home)]
         question = Question(options, files, by, sent=ledger.sent_since(now - 3600.0), lateness=lateness)
         try:
             viewer = Viewer(USERS[wish.who % 2])

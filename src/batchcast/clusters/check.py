@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from ..errors import Unreachable
 from ..formats.slurm.scontrol import parse_config
 from ..service.answers.disclosure import Viewer
 from ..service.planning.checkup import finding
@@ -16,13 +16,10 @@ from ..service.settings import Settings
 from .configured import Cluster, Configured, configured
 from .offers import Question, ask_all
 
-PATIENCE_S = 30.0
 ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 
 
-def check_clusters(
-    settings: Settings, viewer: Viewer, ask: bool = True, environment: Mapping[str, str] | None = None
-) -> Iterator[dict[str, Any]]:
+def check_clusters(settings: Settings, viewer: Viewer, ask: bool = True) -> Iterator[dict[str, Any]]:
     """Yield doctor's findings about each configured cluster: its answers, its submit command, its file transfers.
 
     Parameters
@@ -31,30 +28,28 @@ def check_clusters(
         The settings of this computer, and the user for whom the stores and services answer.
     ask
         Whether to run `scontrol` to find out which cluster a submit command reaches.
-    environment
-        Environment variables that choose the settings file. Default: the variables of this process.
     """
-    known = configured(environment)
-    for problem in known.problems:
+    configuration = configured()
+    for problem in configuration.problems:
         name, _, what = problem.partition(": ")
         yield finding(f"cluster {name}", "failed", what, "correct batchcast.toml")
-    for cluster in known.clusters:
+    for cluster in configuration.clusters:
         yield _answers(cluster, settings, viewer)
         yield _submits(cluster, ask)
-        yield _moves(cluster, known)
+        yield _moves(cluster, configuration)
 
 
 def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, Any]:
     """Check that the store or service of a cluster answers for this cluster within the time limit."""
     name = f"cluster {cluster.name}"
     begun = time.monotonic()
-    said, problems = ask_all(Configured([cluster], []), settings, Question(ONE_TASK), viewer, time.time())
+    replies, problems = ask_all(Configured([cluster], []), settings, Question(ONE_TASK), viewer, time.time())
     took = time.monotonic() - begun
-    if not said:
+    if not replies:
         what = problems[0].partition(": ")[2]
         return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
-    late = [str(each) for each in (*said[0].answer.warnings, *said[0].notes) if "assumed" not in str(each)]
-    ways = len({row["partition"] for row in said[0].answer.results})
+    late = [str(each) for each in (*replies[0].answer.warnings, *replies[0].notes) if "assumed" not in str(each)]
+    ways = len({row["partition"] for row in replies[0].answer.results})
     fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions accept a job of one task"
     return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
 
@@ -62,31 +57,26 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
 def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
     """Check that the submit command of a cluster reaches the Slurm cluster of that name."""
     name = f"cluster {cluster.name}: submit"
-    words = cluster.words("scontrol")
-    if shutil.which(words[0]) is None:
-        return finding(name, "failed", f"{words[0]} is not installed on this computer", "correct submit in [[cluster]]")
+    program = cluster.words("scontrol")[0]
+    if shutil.which(program) is None:
+        return finding(name, "failed", f"{program} is not installed on this computer", "correct submit in [[cluster]]")
     if not ask:
         return finding(name, "ok", cluster.submit, "")
-    why = answered_by = ""
     try:
-        done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
-        if done.returncode:
-            why = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        answered_by = parse_config(done.stdout).get("ClusterName", "an unnamed cluster")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = f"no answer: {error}"
-    if why:
-        return finding(name, "failed", f"{cluster.submit}: {why}", "check that this command works in your shell")
+        answered_by = parse_config(cluster.ask("scontrol", "show", "config")).get("ClusterName", "an unnamed cluster")
+    except Unreachable as error:
+        fact = f"{cluster.submit}: {error.message}"
+        return finding(name, "failed", fact, "check that this command works in your shell")
     if answered_by.lower() != cluster.name.lower():
         fact = f"{cluster.submit} reaches {answered_by}, so jobs for {cluster.name} would go there"
         return finding(name, "failed", fact, f'submit = "sbatch -M {cluster.name}", or over ssh')
     return finding(name, "ok", f"{cluster.submit} reaches {answered_by}", "")
 
 
-def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
+def _moves(cluster: Cluster, configuration: Configured) -> dict[str, Any]:
     """Check that the settings give the bandwidth to this cluster from the file system of every other cluster."""
     name = f"cluster {cluster.name}: files"
-    places = {each.files_at for each in known.clusters} - {cluster.files_at}
+    places = {each.files_at for each in configuration.clusters} - {cluster.files_at}
     missing = sorted(places - set(cluster.bandwidth))
     if missing:
         fact = f"no bandwidth from {', '.join(missing)}: with --input from these places, {cluster.name} is not offered"

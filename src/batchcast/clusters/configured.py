@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
+import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, Unreachable, UsageError
 from ..formats.slurm.sbatch import count_of
 from ..service.settings import cluster_tables
 from ..units import parse_memory
 
+UNTRANSLATED = {"partition": "every partition is compared", "constraint": "requested without a change"}
 TRANSLATED = ("partition", "qos", "account", "constraint", "gpu")
 EXAMPLE = """[[cluster]]
 name = "beta"
@@ -83,31 +87,44 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """
         return [program if word == "sbatch" else word for word in shlex.split(self.submit)]
 
+    def ask(self, program: str, *arguments: str, timeout_s: float = 30.0) -> str:
+        """Return what one of Slurm's clients prints for this cluster; Unreachable, with the reason, if it fails."""
+        command = [*self.words(program), *arguments]
+        try:
+            done = run_client(command, timeout_s, {"SLURM_TIME_FORMAT": "%s"}, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unreachable(f"{shlex.join(command[:4])} cannot be run: {error}") from None
+        if done.returncode:
+            raise Unreachable((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
+        return done.stdout
+
     def transfer_s(self, inputs: Sequence[Input]) -> float:
         """Return the seconds to transfer these files one after the other; UsageError if no bandwidth is set.
 
-        >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input("x", 1024.0 * 100, "a")])
+        >>> Cluster(name="b", bandwidth={"a": "10M"}).transfer_s([Input(1024.0 * 100, "a")])
         10.0
         """
-        total = 0.0
-        for one in inputs:
-            if one.place == self.files_at or not one.kib:
-                continue
-            if one.place not in self.bandwidth:
-                known = ", ".join(self.bandwidth) or "none"
-                raise UsageError(f"no bandwidth from {one.place} is set in [[cluster]] {self.name} (set: {known})")
-            total += one.kib / rate_kib(self.bandwidth[one.place])
-        return total
+        remote = [each for each in inputs if each.file_system != self.files_at and each.kib]
+        if unset := [each.file_system for each in remote if each.file_system not in self.bandwidth]:
+            known = ", ".join(self.bandwidth) or "none"
+            raise UsageError(f"no bandwidth from {unset[0]} is set in [[cluster]] {self.name} (set: {known})")
+        return sum((each.kib / rate_kib(self.bandwidth[each.file_system]) for each in remote), 0.0)
+
+
+def run_client(
+    command: Sequence[str], timeout_s: float, more: Mapping[str, str] = {}, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Slurm's clients without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct it to other clusters.
+    `more` has further environment variables."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")} | dict(more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=environment, **how)
 
 
 class Input(NamedTuple):
-    """An input of a job: the text that the user gave, its size in KiB, and the name of the file system that has the
-    data.
-    """
+    """An input of a job: its size in KiB, and the name of the file system that has the data."""
 
-    shown: str
     kib: float
-    place: str
+    file_system: str
 
 
 class Configured(NamedTuple):
@@ -149,12 +166,12 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
             name = table.get("name") if isinstance(table, dict) else None
             said = error.message if isinstance(error, UsageError) else str(error)
             problems.append(f"{name or f'[[cluster]] number {number}'}: left out: {place}: {said}")
-    names = [one.name.lower() for one in clusters]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(f"{name}: left out: {place} has two [[cluster]] of this name: give each its own name")
-    good = [one for one in clusters if names.count(one.name.lower()) == 1]
-    home = next((one for one in good if one.home), None) or next(iter(good), None)
-    return Configured([*([home] if home else []), *(one for one in good if one is not home)], problems)
+    names = Counter(one.name.lower() for one in clusters)
+    twice = f"left out: {place} has two [[cluster]] of this name: give each its own name"
+    problems += [f"{name}: {twice}" for name, count in sorted(names.items()) if count > 1]
+    good = [one for one in clusters if names[one.name.lower()] == 1]
+    home = next((one for one in good if one.home), None)
+    return Configured(sorted(good, key=lambda one: one is not home), problems)
 
 
 def _read(table: Any) -> Cluster:
@@ -187,11 +204,11 @@ def rate_kib(text: str | float) -> float:
         return math.nan
 
 
-def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[str]]:
+def inputs_of(texts: Sequence[str], home_files_at: str) -> tuple[list[Input], list[str]]:
     """Parse the texts of `--input` options, PATH|SIZE[@PLACE]; also return one sentence for each missing file.
 
     >>> inputs_of(["10G@archive"], "home")
-    ([Input(shown='10G@archive', kib=10485760.0, place='archive')], [])
+    ([Input(kib=10485760.0, file_system='archive')], [])
     """
     from pathlib import Path
 
@@ -200,7 +217,7 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
     for text in texts:
         what, _, place = text.rpartition("@") if "@" in text else (text, "", "")
         if re.fullmatch(r"\d+(\.\d+)?[KMGTPEkmgtpe]?", what):
-            inputs.append(Input(text, parse_memory(what), place or home_place))
+            inputs.append(Input(parse_memory(what), place or home_files_at))
             continue
         path = Path(what)
         if not path.exists():
@@ -209,30 +226,30 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
             problems.append(f"{problem} 20G@{place or 'PLACE'})")
             continue
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-        inputs.append(Input(text, sum(each.stat().st_size for each in files) / 1024.0, place or home_place))
+        inputs.append(Input(sum(each.stat().st_size for each in files) / 1024.0, place or home_files_at))
     return inputs, problems
 
 
-def chosen(names: str | None, known: Configured) -> Configured:
+def chosen(names: str | None, configuration: Configured) -> Configured:
     """Return the clusters that `names` lists, for example `alpha,beta`; all clusters if `names` is None or empty.
 
     Raises InputError if no `[[cluster]]` has one of the names.
     """
     if not names:
-        return known
+        return configuration
     wanted = [name.strip().lower() for name in names.split(",")]
-    there = {one.name.lower() for one in known.clusters}
+    there = {one.name.lower() for one in configuration.clusters}
     if strange := [name for name in wanted if name not in there]:
-        listed = ", ".join(one.name for one in known.clusters)
+        listed = ", ".join(one.name for one in configuration.clusters)
         raise InputError(f"no [[cluster]] {strange[0]!r} in the settings (there are: {listed})")
-    return known._replace(clusters=[one for one in known.clusters if one.name.lower() in wanted])
+    return configuration._replace(clusters=[one for one in configuration.clusters if one.name.lower() in wanted])
 
 
 _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
 
 
-def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tuple[dict[str, str], list[str]]:
-    """Return a script's options for the cluster `there`, and one sentence for each option that no table translates.
+def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tuple[dict[str, str], list[str]]:
+    """Return a script's options for the cluster `target`, and one sentence for each option that no table translates.
 
     If the partition has no translation, every partition of the cluster is compared. An account or a QOS without a
     translation raises UsageError, because sbatch would read the name from the script and reject the job. Node features
@@ -243,60 +260,59 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
     >>> translated({"partition": "main", "qos": "long"}, home, beta)
     ({'qos': 'week'}, ["b: no translation of partition 'main': every partition is compared"])
     """
-    if there.name == home.name:
+    if target.name == home.name:
         return dict(options), []
     new, notes = dict(options), []
     for kind in ("partition", "qos", "account", "constraint"):
         if kind not in options:
             continue
-        if word := there.translate.get(kind, {}).get(options[kind]):
+        if word := target.translate.get(kind, {}).get(options[kind]):
             new[kind] = word
-        elif kind == "partition":
-            del new[kind]
-            notes.append(f"{there.name}: no translation of partition {options[kind]!r}: every partition is compared")
-        elif kind == "constraint":
-            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested without a change")
+        elif kind in UNTRANSLATED:
+            notes.append(f"{target.name}: no translation of {kind} {options[kind]!r}: {UNTRANSLATED[kind]}")
+            if kind == "partition":
+                del new[kind]
         else:
             raise UsageError(
                 f"no translation of {kind} {options[kind]!r}: add {options[kind]} = ... to [cluster.translate.{kind}]"
             )
-    notes += _gpus(new, there)
-    _nodes(new, home.cores_per_node, there.cores_per_node)
+    notes += _gpus(new, target)
+    _nodes(new, home.cores_per_node, target.cores_per_node)
     return new, notes
 
 
-def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
+def _gpus(options: dict[str, str], target: Cluster) -> list[str]:
     """Translate GPU types in place; return one sentence for each type that is not in the table."""
-    table, notes = there.translate.get("gpu", {}), []
+    table, notes = target.translate.get("gpu", {}), []
     for name in filter(options.get, _GPU_OPTIONS):
         parts = re.split(r"([:,/=])", options[name])
         for k, word in enumerate(parts):
             if word in table:
                 parts[k] = table[word]
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
-                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested without a change")
+                notes.append(f"{target.name}: no translation of GPU type {word!r}: requested without a change")
         # if a type is removed, its colon is removed too
         options[name] = re.sub(r":+", ":", "".join(parts)).strip(":")
     return notes
 
 
-def _nodes(options: dict[str, str], here: int, there: int) -> None:
+def _nodes(options: dict[str, str], home: int, target: int) -> None:
     """Change nodes and tasks per node in place, if the script fills whole nodes of the home cluster or its tasks do not
     fit on a node of the other cluster.
 
-    `here` and `there` are the cores per node of the home and of the other cluster; 0 means unknown.
+    `home` and `target` are the cores per node of the home and of the other cluster; 0 means unknown.
 
     >>> asked = {"nodes": "2", "ntasks-per-node": "64"}
     >>> _nodes(asked, 64, 128)
     >>> asked
     {'nodes': '1', 'ntasks-per-node': '128'}
     """
-    if not there or not options.get("nodes", "").isdigit() or not options.get("ntasks-per-node", "").isdigit():
+    if not target or not options.get("nodes", "").isdigit() or not options.get("ntasks-per-node", "").isdigit():
         return
     nodes, tasks = int(options["nodes"]), int(options["ntasks-per-node"])
     each = int(count_of(options.get("cpus-per-task") or "1"))
-    if tasks * each != here and tasks * each <= there:
+    if tasks * each != home and tasks * each <= target:
         return
-    fit = max(there // each, 1)
+    fit = max(target // each, 1)
     fewest = math.ceil(nodes * tasks / fit)
     options["nodes"], options["ntasks-per-node"] = str(fewest), str(math.ceil(nodes * tasks / fewest))

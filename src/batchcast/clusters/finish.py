@@ -30,7 +30,7 @@ class Finish(NamedTuple):
 
     spans: Sequence[float]
 
-    def at(self, level: float) -> float:
+    def quantile(self, level: float) -> float:
         """Return the quantile at a level. The k-th of n values (from k = 0) is the quantile at (k + 1/2) / n."""
         n = len(self.spans)
         if not n:
@@ -155,22 +155,22 @@ class Ratio(NamedTuple):
 
         if self.log_sd == 0.0:
             return [self.value]
-        at = NormalDist(self.log_mean, self.log_sd).inv_cdf
-        return [math.exp(at((k + 0.5) / count)) for k in range(count)]
+        quantile = NormalDist(self.log_mean, self.log_sd).inv_cdf
+        return [math.exp(quantile((k + 0.5) / count)) for k in range(count)]
 
 
 SAME = Ratio(0.0, 0.0, "the cluster's own jobs")
 
 
-def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float = 0.0) -> Ratio:
+def ratio(base: Runs, target: Runs, base_speed: float = 0.0, target_speed: float = 0.0) -> Ratio:
     """Estimate the ratio of run times: from the setting `speed` if both clusters have it, else from the user's jobs,
     else 1.
 
     Parameters
     ----------
-    here, there
+    base, target
         Statistics of the user's run times on this cluster and on the other cluster.
-    speed_here, speed_there
+    base_speed, target_speed
         The setting `speed` of both clusters; 0 if it is not set.
 
     Returns
@@ -195,17 +195,17 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
     >>> [round(x, 2) for x in ratio({}, {}).interval]
     [0.5, 2.0]
     """
-    if speed_here > 0 and speed_there > 0:
-        return Ratio(math.log(speed_here / speed_there), BENCHMARK_SD, "the figures `speed` of the settings")
-    both = [n for n in here if n in there and min(here[n][0], there[n][0]) >= LEAST_RUNS]
+    if base_speed > 0 and target_speed > 0:
+        return Ratio(math.log(base_speed / target_speed), BENCHMARK_SD, "the figures `speed` of the settings")
+    both = [n for n in base if n in target and min(base[n][0], target[n][0]) >= LEAST_RUNS]
     if not both:
         return Ratio(0.0, UNKNOWN_SD, "no job of yours ran on both: assumed equally fast, within a factor of 2")
-    differences = [there[n][1] - here[n][1] for n in both]
-    own = [INPUTS_SD**2 + sum(max(runs[2], 0.01) / runs[0] for runs in (here[n], there[n])) for n in both]
+    differences = [target[n][1] - base[n][1] for n in both]
+    own = [INPUTS_SD**2 + sum(max(runs[2], 0.01) / runs[0] for runs in (base[n], target[n])) for n in both]
     between = _variance_between(differences, own)
     weights = [1.0 / (variance + between) for variance in own]
     mean = sum(w * d for w, d in zip(weights, differences)) / sum(weights)
-    jobs = sum(int(here[n][0] + there[n][0]) for n in both)
+    jobs = sum(int(base[n][0] + target[n][0]) for n in both)
     names = f"{len(both)} name{'s' * (len(both) > 1)}"
     return Ratio(mean, math.sqrt(1.0 / sum(weights)), f"your {jobs} jobs of {names} on both")
 

@@ -22,7 +22,7 @@ from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..service.answers.answer import Answer
 from ..service.answers.disclosure import Viewer
 from ..service.answers.fallback import answer_of
-from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
+from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS, answer_where
 from ..service.settings import Settings
 from ..units import span
 from .configured import Cluster, Configured, Input, translated
@@ -70,7 +70,7 @@ class Question(NamedTuple):
     lateness: Mapping[str, Sequence[float]] = {}
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     """The answer of one cluster, and the options that were translated for this cluster."""
 
     cluster: Cluster
@@ -81,18 +81,18 @@ class Said(NamedTuple):
     @property
     def own_runs(self) -> Runs:
         """Return the statistics of the user's run times on this cluster, by job name."""
-        known: Runs = self.answer.log.get("own_runs") or {}
-        return known
+        runs: Runs = self.answer.log.get("own_runs") or {}
+        return runs
 
 
 def offers(
-    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
+    configuration: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem.
 
     Parameters
     ----------
-    known
+    configuration
         The clusters, the home cluster first.
     settings
         The settings of this computer.
@@ -114,21 +114,21 @@ def offers(
     NoAnswer
         If no cluster offers anything.
     """
-    said, problems = ask_all(known, settings, question, viewer, now)
-    rows, notes = compared(said, question, now)
-    notes = [*known.problems, *problems, *notes]
+    replies, problems = ask_all(configuration, settings, question, viewer, now)
+    rows, notes = compared(replies, question, now)
+    notes = [*configuration.problems, *problems, *notes]
     if not rows:
         raise NoAnswer("no cluster can predict when this job would end", hint="; ".join(notes) or "batchcast doctor")
     return rows, notes
 
 
-def compared(said: Sequence[Said], question: Question, now: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the offers of all answers, the best first, and one sentence for each problem.
+def compared(replies: Sequence[Reply], question: Question, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the offers of all replies, the best first, and one sentence for each problem.
 
     Parameters
     ----------
-    said
-        The answers of `ask_all`.
+    replies
+        The replies of `ask_all`.
     question
         The job.
     now
@@ -140,59 +140,54 @@ def compared(said: Sequence[Said], question: Question, now: float) -> tuple[list
         One row for each offer, with the fields of the rows that `offers` returns; empty without an offer.
     notes : list of str
     """
-    notes = _shared([(one.cluster.name, one.answer.warnings) for one in said])
+    notes = _shared([(reply.cluster.name, reply.answer.warnings) for reply in replies])
     rows: list[dict[str, Any]] = []
-    for one in said:
-        notes += one.notes
+    for reply in replies:
+        notes += reply.notes
         try:
-            rows += _offers_of(one, said, question, now)
+            rows += _offers_of(reply, replies, question, now)
         except UsageError as error:
-            notes.append(f"{one.cluster.name}: left out: {error.message}")
+            notes.append(f"{reply.cluster.name}: left out: {error.message}")
     return ranked(rows, question.by is not None), notes
 
 
 def ask_all(
-    known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float, only: str = ""
-) -> tuple[list[Said], list[str]]:
-    """Return the answers of all clusters (or of the cluster `only`), and one sentence for each cluster without an
+    configuration: Configured, settings: Settings, question: Question, viewer: Viewer, now: float, only: str = ""
+) -> tuple[list[Reply], list[str]]:
+    """Return the replies of all clusters (or of the cluster `only`), and one sentence for each cluster without an
     answer.
 
     Services are queried in parallel, stores one after the other. Only answers from stores take `question.sent` into
     account, because a request to a service cannot contain other jobs.
     """
-    said: list[Said] = []
+    replies: list[Reply] = []
     problems: list[str] = []
-    with ThreadPoolExecutor(max(len(known.clusters), 1)) as pool:
-        waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
-        for cluster in (one for one in known.clusters if only in ("", one.name)):
+    with ThreadPoolExecutor(max(len(configuration.clusters), 1)) as pool:
+        waiting: list[tuple[Cluster, dict[str, str], list[str], Any]] = []
+        for cluster in (one for one in configuration.clusters if only in ("", one.name)):
             try:
-                words, notes = translated(question.options, known.home, cluster)
+                options, notes = translated(question.options, configuration.home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
-            task = pool.submit(_ask_service, cluster, words, question.any_size) if cluster.service else None
-            waiting.append((cluster, words, notes, task))
-        for cluster, there, notes, task in waiting:
+            task = pool.submit(_ask_service, cluster, options, question.any_size) if cluster.service else None
+            waiting.append((cluster, options, notes, task))
+        for cluster, options, notes, task in waiting:
             try:
-                reply = task.result() if task else _ask_store(cluster, settings, there, viewer, now, question)
-                about = str(reply.log.get("cluster", ""))
+                if task:
+                    answer = task.result()
+                else:
+                    its_own = settings.replaced(store=cluster.store, cluster=cluster.name)
+                    sent, any_size = question.sent.get(cluster.name, ()), question.any_size
+                    answer = answer_where(its_own, options, viewer, now, None, any_size, spread=True, sent=sent)
+                about = str(answer.log.get("cluster", ""))
                 if about.lower() != cluster.name.lower():  # for example because a wrong socket is configured
                     what = f"its store or service answers for {about}: correct [[cluster]] {cluster.name}"
                     raise UsageError(what)
-                said.append(Said(cluster, there, reply, [*notes, *_clock(cluster, reply, now)]))
+                replies.append(Reply(cluster, options, answer, [*notes, *_clock(cluster, answer, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
-    return said, problems
-
-
-def _ask_store(
-    cluster: Cluster, settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, question: Question
-) -> Answer:
-    """Return the answer that this process computes from a cluster's store."""
-    from ..service.answers.script import answer_where
-
-    its_own, sent = settings.replaced(store=cluster.store, cluster=cluster.name), question.sent.get(cluster.name, ())
-    return answer_where(its_own, options, viewer, now, None, question.any_size, spread=True, sent=sent)
+    return replies, problems
 
 
 def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
@@ -219,11 +214,11 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
     return answer_of(document)
 
 
-def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
+def _clock(cluster: Cluster, answer: Answer, now: float) -> list[str]:
     """Return a warning if the cluster's clock differs. Predictions do not depend on the clock, because waits are
     durations.
     """
-    there = float(reply.settings.get("now_s") or now)
+    there = float(answer.settings.get("now_s") or now)
     if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
         return []
     ahead = "ahead of" if apart > 0 else "behind"
@@ -239,74 +234,74 @@ def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"{', '.join(names)}: {text}" for text, names in by.items()]
 
 
-def _offers_of(one: Said, everyone: Sequence[Said], question: Question, now: float) -> list[dict[str, Any]]:
+def _offers_of(reply: Reply, everyone: Sequence[Reply], question: Question, now: float) -> list[dict[str, Any]]:
     """Return one row for each partition, QOS and size at which the job can be submitted to this cluster."""
-    cluster, name = one.cluster, str(question.options.get("job-name", ""))
+    cluster, name = reply.cluster, str(question.options.get("job-name", ""))
     transfer_s = cluster.transfer_s(question.inputs)
     completed = {each.cluster.name: each.own_runs.get(name, (0.0,))[0] for each in everyone}
     best = max(everyone, key=lambda each: completed[each.cluster.name])
-    ways = [way for way in one.answer.results if way["what"] == AS_REQUESTED or question.any_size]
+    ways = [way for way in reply.answer.results if way["what"] == AS_REQUESTED or question.any_size]
     rows = []
     for way in ways:
         runs, factor = [or_inf(run) for run in way["runs_s"]], SAME
         if completed[cluster.name] < ENOUGH_RUNS <= completed[best.cluster.name]:
             same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
             if same is not None:
-                factor = ratio(best.own_runs, one.own_runs, best.cluster.speed, cluster.speed)
+                factor = ratio(best.own_runs, reply.own_runs, best.cluster.speed, cluster.speed)
                 runs = [or_inf(run) for run in same["runs_s"]]
-        rows.append(_row(one, way, runs, factor, transfer_s, question, now))
+        rows.append(_row(reply, way, runs, factor, transfer_s, question, now))
     return rows
 
 
 def _row(
-    one: Said, way: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
+    reply: Reply, offer: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
     now: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Return one offer as a flat dictionary; times are epoch seconds of this computer's clock."""
-    limit = or_inf(way["limit_s"])
+    limit = or_inf(offer["limit_s"])
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
-    waits = [or_inf(wait) for wait in way["waits_s"]]
+    waits = [or_inf(wait) for wait in offer["waits_s"]]
     # The service's clock may differ from this computer's clock, so `begin` is used relative to the service's time.
-    later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
+    later = max(float(offer["begin_s"]) - float(reply.answer.settings.get("now_s") or now), 0.0)
     ready = now + max(transfer_s, later)
     done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
     factors = {name: correction(question.lateness.get(name, ()), level) for name, level in LEVELS.items()}
-    ends = {name: now + factors[name] * (ready - now + done.at(level)) for name, level in LEVELS.items()}
+    ends = {name: now + factors[name] * (ready - now + done.quantile(level)) for name, level in LEVELS.items()}
     slow = factors["by_90_end_s"]
     left = math.nan if question.by is None else (question.by - now) / slow - (ready - now)
     typical = sorted(scaled)[len(scaled) // 2] if scaled else math.nan
     begun, (low, high) = combined(waits, [0.0]), factor.interval
     return {
-        "cluster": one.cluster.name,
-        **{name: way[name] for name in ("partition", "qos", "what")},
-        "command": command_of(one, way, question.options),
-        **{name: way[name] for name in ("procs", "limit_s")},
+        "cluster": reply.cluster.name,
+        **{name: offer[name] for name in ("partition", "qos", "what")},
+        "command": command_of(reply, offer, question.options),
+        **{name: offer[name] for name in ("procs", "limit_s")},
         "transfer_s": transfer_s,
-        "likely_start_s": ready + begun.at(0.5),
-        "by_90_start_s": ready + begun.at(0.9),
+        "likely_start_s": ready + begun.quantile(0.5),
+        "by_90_start_s": ready + begun.quantile(0.9),
         "likely_run_s": typical,
         **ends,
         **{f"{name}_factor": factor for name, factor in factors.items()},
-        "by_90_end_comonotone_s": now + slow * (ready - now + worst.at(0.9)),
+        "by_90_end_comonotone_s": now + slow * (ready - now + worst.quantile(0.9)),
         "expected_end_s": ready + done.expected,
         "chance_done_by": math.nan if question.by is None else done.chance(left),
-        "core_hours": way["procs"] * typical / 3600.0,
+        "core_hours": offer["procs"] * typical / 3600.0,
         "run_ratio": factor.value,
         "run_ratio_low": low,
         "run_ratio_high": high,
         "run_ratio_basis": factor.basis,
         "dependence": INDEPENDENT,
-        "basis": way["basis"],
-        "snapshot_s": one.answer.log.get("snapshot_s"),
+        "basis": offer["basis"],
+        "snapshot_s": reply.answer.log.get("snapshot_s"),
     }
 
 
-def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+def command_of(reply: Reply, offer: Mapping[str, Any], requested: Mapping[str, str]) -> str:
     """Return the submit command without the script: sbatch, the offer's options, and the translated options."""
-    shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(way["flags"]))}
-    new = {name: value for name, value in one.options.items() if name not in shown and asked.get(name) != value}
+    shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(offer["flags"]))}
+    new = {name: value for name, value in reply.options.items() if name not in shown and requested.get(name) != value}
     more = [f"--{name}={shlex.quote(value)}" for name, value in new.items()]
-    return " ".join([shlex.join(one.cluster.words("sbatch")), str(way["flags"]), *more]).strip()
+    return " ".join([shlex.join(reply.cluster.words("sbatch")), str(offer["flags"]), *more]).strip()
 
 
 def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
@@ -317,7 +312,7 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
     """
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
-    def place(row: Mapping[str, Any]) -> tuple[float, ...]:
+    def sort_key(row: Mapping[str, Any]) -> tuple[float, ...]:
         end = or_inf(row["expected_end_s"])
         if not deadline or not chances:
             return (end, row["by_90_end_s"], row["core_hours"])
@@ -325,4 +320,4 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
         is_best = chance >= max(chances) - TIES_WITHIN
         return (not is_best, 0.0 if is_best else -chance, end, row["core_hours"])
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,6 @@ from .configured import Cluster
 from .finish import LEVELS, or_inf
 
 RESAMPLES = 2000
-PATIENCE_S = 30.0
 
 
 def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]:
@@ -65,15 +62,8 @@ def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tupl
     """Return start and end (epoch seconds) of submitted jobs by job id, from sacct on the cluster."""
     ids = ",".join(str(one.job_id) for one in entries)
     since = f"--starttime=uts{min(one.at for one in entries) - 60:.0f}"
-    command = [*cluster.words("sacct"), "-X", "-n", "-P", f"--jobs={ids}", since, "--format=JobIDRaw,Start,End"]
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BatchcastError(f"sacct cannot be run: {error}") from None
-    if done.returncode:
-        raise BatchcastError((done.stderr.strip().splitlines() or ["sacct failed"])[-1])
-    rows = [line.split("|") for line in done.stdout.splitlines()]
+    text = cluster.ask("sacct", "-X", "-n", "-P", f"--jobs={ids}", since, "--format=JobIDRaw,Start,End")
+    rows = [line.split("|") for line in text.splitlines()]
     return {row[0]: (_number(row[1]), _number(row[2])) for row in rows if len(row) == 3}
 
 

@@ -17,7 +17,7 @@ from ..errors import BatchcastError, InputError, NoAnswer, Unreachable
 from ..formats.slurm.sbatch import parse_script
 from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
 from ..units import span
-from .configured import Cluster
+from .configured import Cluster, run_client
 
 SURE_AFTER_S = 60.0
 """For this many seconds after an attempt, slurmctld may still accept the job, although sbatch has ended with an error.
@@ -136,7 +136,7 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
             "the queue there is unknown",
             hint=f"look for {MARK}{entry.token} in the job comments there; batchcast submit --forget {entry.token}",
         )
-    queue = _ask([*cluster.words("squeue"), "--me", "--all", "--states=all", "--noheader", "--format=%A=%k"], cluster)
+    queue = _ask(cluster, "squeue", "--me", "--all", "--states=all", "--noheader", "--format=%A=%k")
     if job_id := _with_token(queue, entry.token, "="):
         return job_id
     since = f"--starttime=uts{entry.at - 3600:.0f}"
@@ -148,10 +148,10 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
         )
     if age <= STILL_SHOWN_S:
         return ""
-    past = _ask([*cluster.words("sacct"), "-X", "-n", "-P", since, "--format=JobIDRaw,Comment"], cluster)
+    past = _ask(cluster, "sacct", "-X", "-n", "-P", since, "--format=JobIDRaw,Comment")
     if job_id := _with_token(past, entry.token, "|"):
         return job_id
-    if "job_comment" not in _ask([*cluster.words("scontrol"), "show", "config"], cluster):
+    if "job_comment" not in _ask(cluster, "scontrol", "show", "config"):
         raise Unreachable(
             f"an earlier attempt to submit to {entry.cluster} {span(age)} ago may have run, and its accounting keeps "
             "no comments",
@@ -166,16 +166,13 @@ def _with_token(text: str, token: str, apart: str) -> str:
     return next((job_id.strip() for job_id, _, comment in lines if MARK + token in comment), "")
 
 
-def _ask(command: Sequence[str], cluster: Cluster) -> str:
+def _ask(cluster: Cluster, program: str, *arguments: str) -> str:
     """Return the output of a Slurm client; Unreachable if it fails."""
     try:
-        done = _client(command, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unreachable(f"{cluster.name}: {shlex.join(command[:4])} cannot be run: {error}") from None
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise Unreachable(f"{cluster.name} does not report whether an earlier attempt is in its queue: {said}")
-    return done.stdout
+        return cluster.ask(program, *arguments, timeout_s=PATIENCE_S)
+    except Unreachable as error:
+        what = f"{cluster.name} does not report whether an earlier attempt is in its queue"
+        raise Unreachable(f"{what}: {error.message}") from None
 
 
 def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
@@ -186,7 +183,7 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
     """
     os.set_inheritable(lock, True)
     try:
-        done = _client(command, input=stdin, pass_fds=(lock,))
+        done = run_client(command, PATIENCE_S, input=stdin, pass_fds=(lock,))
     except subprocess.TimeoutExpired:
         return "", f"timed out after {PATIENCE_S:g} s"
     except OSError as error:
@@ -198,12 +195,6 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
         return job_id, ""
     said = " ".join((done.stderr or done.stdout).split()) or f"exit {done.returncode}"
     return "", f"connection of ssh: {said}" if done.returncode == 255 else said
-
-
-def _client(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run a Slurm client without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct it to other clusters."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, **how)
 
 
 def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:

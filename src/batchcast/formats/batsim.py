@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from ..errors import InputError, input_error
 from ..machines.machine import Machine, NodeGroup, Partition
-from ..machines.request import WHOLE
+from ..machines.request import ONLY_PARTITION
 from ..table import LogInfo, Trace
 from ..units import counted
 from .chunks import load_json
@@ -278,7 +278,7 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
         ("watts" in words, "power states (see batchcast.simulation.energy)"),
         ("include" in words, "included files"),
     )
-    whole = Partition(WHOLE, tuple(name for group in groups for name in group.names), default=True)
+    whole = Partition(ONLY_PARTITION, tuple(name for group in groups for name in group.names), default=True)
     return Machine(tuple(groups), (whole,), left_out=tuple(sentence for there, sentence in left_out if there))
 
 

@@ -275,20 +275,21 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
             machine = _resized(machine, value)
         elif key == "add":
             machine = reduce(_added, value.split(";"), machine)
-        elif key == "policy":
-            if value not in POLICIES:
-                raise UsageError(f"policy={value}: not a known policy (accepted: {', '.join(POLICIES)})")
-            machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
         elif key not in JOB_KEYS:
-            if key not in SETTINGS_READ:
-                raise UsageError(
-                    f"{key}={value}: the model does not use this setting (accepted: {', '.join(SETTINGS_READ)})"
-                )
-            is_number = re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
-            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not is_number:
-                raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
-            machine = replace(machine, settings={**machine.settings, key: value})
+            machine = replace(machine, settings={**machine.settings, **_settings_of(key, value)})
     return machine
+
+
+def _settings_of(key: str, value: str) -> Mapping[str, str]:
+    """Return the settings of slurm.conf that a change means; UsageError if the change is not accepted."""
+    accepted = POLICIES if key == "policy" else SETTINGS_READ
+    if (value if key == "policy" else key) not in accepted:
+        what = "not a known policy" if key == "policy" else "the model does not use this setting"
+        raise UsageError(f"{key}={value}: {what} (accepted: {', '.join(accepted)})")
+    is_number = re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
+    if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not is_number:
+        raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
+    return POLICIES[value] if key == "policy" else {key: value}
 
 
 NEW_KIND = re.compile(r"(\d+)cpu|(\d+(?:\.\d+)?)G|(\d+)(gpu(?::[\w.-]+)?)")
@@ -313,14 +314,12 @@ def _added(machine: Machine, value: str) -> Machine:
         wanted = {p.name for p in machine.partitions if kind in p.nodes}
     else:
         kind, _, part = kind.partition("@")
-        group, wanted = _new_kind(machine, names, kind, value), {part}
-        if machine.partition(part) is None:
+        group, partition = _new_kind(machine, names, kind, value), machine.partition(part)
+        if partition is None:
             known = ", ".join(p.name for p in machine.partitions)
             raise UsageError(f"add={value}: no partition {part!r} (accepted: {known})")
-    partitions = tuple(
-        replace(p, nodes=(*p.nodes, *names)) if p.name in wanted or (p.default and wanted == {""}) else p
-        for p in machine.partitions
-    )
+        wanted = {partition.name}
+    partitions = tuple(replace(p, nodes=(*p.nodes, *names)) if p.name in wanted else p for p in machine.partitions)
     return replace(machine, nodes=(*machine.nodes, group), partitions=partitions)
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..job import JobRequest, Name
 from .machine import Machine
@@ -64,95 +64,13 @@ class NodeRequest:
         return max(self.tasks, self.min_nodes * max(self.tasks_per_node, 1)) * self.cpus_per_task
 
 
-WHOLE = "all"
+ONLY_PARTITION = "all"
 """The only partition of a machine that was described without partitions, such as a SimGrid platform."""
 
 UNKNOWN, ELSEWHERE = "no run time or size", "a partition that the machine does not have"
 TOO_LARGE = "larger than its partition"
 REASONS = (UNKNOWN, ELSEWHERE, TOO_LARGE)
 """Why a job cannot be requested on a machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineSizes:
-    """The sizes of a machine that are needed to check requests: processors by partition, default partition, largest
-    node.
-
-    >>> from batchcast.machines.machine import homogeneous
-    >>> machine = MachineSizes.of(homogeneous(2, 16))
-    >>> job = JobRequest(0, "a", submit_time=0.0, procs=20.0, req_time=120.0, req_mem_kib=math.nan)
-    >>> machine.request("a", job, 60.0).cpus, machine.request("a", job._replace(procs=48.0), 60.0)
-    (20, 'larger than its partition')
-    """
-
-    sizes: Mapping[str, int]
-    default: str
-    most_gpus: int
-    most_cpus: int
-    qos: Mapping[str, str] = field(default_factory=dict)
-    classes: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, machine: Machine) -> MachineSizes:
-        """Return the sizes of a machine that job requests are checked against; if it has no default partition, the
-        first partition is used as default."""
-        cpus = {name: group.cpus for group in machine.nodes for name in group.names}
-        sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
-        default = machine.partition("") or machine.partitions[0]
-        gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
-        own = {p.name: p.qos for p in machine.partitions if p.qos}
-        classes = frozenset(q.name for q in machine.qos)
-        return cls(sizes, default.name, max(gpus), max(cpus.values()), own, classes)
-
-    def request(
-        self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
-    ) -> NodeRequest | str:
-        """Return the job's request on this machine, or the reason why the job cannot fit the machine.
-
-        The job has tasks of one processor each, on the requested number of nodes, or on any number of nodes if the
-        request is unknown.
-
-        The number of nodes is only a minimum if `exact` is false, or if the processors do not fit on that many nodes.
-        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`WHOLE`) accepts
-        jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or partition
-        applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or at its
-        limit if that is earlier. The job's partition may be a list with commas; an empty partition means the default
-        partition.
-        """
-        procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
-        if not (run >= 0 and procs >= 1):
-            return UNKNOWN
-        wanted = _word(job.partition_id) or self.default
-        parts = tuple(word for word in wanted.split(",") if word in self.sizes)
-        if not parts and tuple(self.sizes) == (WHOLE,):
-            parts = (WHOLE,)
-        if not parts:
-            return ELSEWHERE
-        if procs > max(self.sizes[part] for part in parts):
-            return TOO_LARGE
-        count = int(nodes) if nodes >= 1 else 0
-        least = max(count, 1)
-        if not exact or procs > count * self.most_cpus:
-            count = 0
-        # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
-        named = (word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes)
-        qos = next(named, None) or self.qos.get(parts[0], "") or _word(job.qos)
-        has = gpus > 0 and self.most_gpus > 0
-        if has and gpus > least * self.most_gpus:
-            least, count = math.ceil(gpus / self.most_gpus), 0
-        each = math.ceil(gpus / least) if has else 0
-        return NodeRequest(
-            key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, qos,
-            _word(job.job_name), least, count, int(procs),
-            mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
-            gres={"gpu": each} if each else {},
-        )  # fmt: skip
-
-
-def _word(name: Name) -> str:
-    """Return a name as text; empty if it is unknown."""
-    return "" if name is None else str(name)
 
 
 DETAILS = {
@@ -171,27 +89,78 @@ DETAILS = {
 _CHOICE = re.compile(r"[|*\[\]()!]")
 
 
-class RequestDetails(NamedTuple):
-    """Names of a machine's features, licenses, partitions and GPU types, which complete the requests of jobs.
+class MachineRequests:
+    """Writes jobs' requests on a machine: `request` checks sizes, and `complete` adds features, dependencies and more.
+
+    If the machine has no default partition, its first partition is the default.
 
     >>> from batchcast.machines.machine import homogeneous
-    >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
-    >>> made = details.complete(job, "8", {"dependency": "afterok:7", "cpus_per_task": 2.0}, {"7": ["0"]})
+    >>> machine = MachineRequests(homogeneous(2, 16))
+    >>> job = JobRequest(0, "a", submit_time=0.0, procs=20.0, req_time=120.0, req_mem_kib=math.nan)
+    >>> machine.request("a", job, 60.0).cpus, machine.request("a", job._replace(procs=48.0), 60.0)
+    (20, 'larger than its partition')
+    >>> columns = {"dependency": "afterok:7", "cpus_per_task": 2.0}
+    >>> made = machine.complete(NodeRequest("1", 0.0, 60.0, tasks=4), "8", columns, {"7": ["0"]})
     >>> made.depends, made.tasks, made.cpus_per_task
     ((('afterok', '0'),), 2, 2)
     """
 
-    features: frozenset[str]
-    licenses: frozenset[str]
-    partitions: frozenset[str]
-    gpus: Mapping[str, str] = {}
+    def __init__(self, machine: Machine) -> None:
+        cpus = {name: group.cpus for group in machine.nodes for name in group.names}
+        gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
+        self.sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
+        self.default = (machine.partition("") or machine.partitions[0]).name
+        self.most_gpus, self.most_cpus = max(gpus), max(cpus.values())
+        self.partition_qos = {p.name: p.qos for p in machine.partitions if p.qos}
+        self.qos = frozenset(q.name for q in machine.qos)
+        self.features = frozenset(word for group in machine.nodes for word in group.features)
+        self.licenses = frozenset(machine.licenses)
+        self.gpus = {k.lower(): k for group in machine.nodes for k in group.gres if k.startswith("gpu:")}
 
-    @classmethod
-    def of(cls, machine: Machine) -> RequestDetails:
-        """Return the names that a machine defines for job requests."""
-        features = frozenset(word for group in machine.nodes for word in group.features)
-        gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
-        return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
+    def request(
+        self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
+    ) -> NodeRequest | str:
+        """Return the job's request on this machine, or the reason why the job cannot fit the machine.
+
+        The job has tasks of one processor each, on the requested number of nodes, or on any number of nodes if the
+        request is unknown.
+
+        The number of nodes is only a minimum if `exact` is false, or if the processors do not fit on that many nodes.
+        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`ONLY_PARTITION`)
+        accepts jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or
+        partition applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or
+        at its limit if that is earlier. The job's partition may be a list with commas; an empty partition means the
+        default partition.
+        """
+        procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
+        if not (run >= 0 and procs >= 1):
+            return UNKNOWN
+        wanted = _text(job.partition_id) or self.default
+        parts = tuple(word for word in wanted.split(",") if word in self.sizes)
+        if not parts and tuple(self.sizes) == (ONLY_PARTITION,):
+            parts = (ONLY_PARTITION,)
+        if not parts:
+            return ELSEWHERE
+        if procs > max(self.sizes[part] for part in parts):
+            return TOO_LARGE
+        count = int(nodes) if nodes >= 1 else 0
+        least = max(count, 1)
+        if not exact or procs > count * self.most_cpus:
+            count = 0
+        # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
+        named = (word for word in (_text(job.qos), _text(job.queue_id)) if word in self.qos)
+        qos = next(named, None) or self.partition_qos.get(parts[0], "") or _text(job.qos)
+        has = gpus > 0 and self.most_gpus > 0
+        if has and gpus > least * self.most_gpus:
+            least, count = math.ceil(gpus / self.most_gpus), 0
+        each = math.ceil(gpus / least) if has else 0
+        return NodeRequest(
+            key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
+            _text(job.user_id), _text(job.account), parts, qos,
+            _text(job.job_name), least, count, int(procs),
+            mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
+            gres={"gpu": each} if each else {},
+        )  # fmt: skip
 
     def complete(
         self, request: NodeRequest, job_id: int | str, columns: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
@@ -205,16 +174,16 @@ class RequestDetails(NamedTuple):
         is_task = "_" in str(job_id)
         if not columns and not is_task:
             return request
-        typed, text = self.gpus.get(f"gpu:{_word(columns.get('gpu_type'))}"), _word(columns.get("dependency"))
+        typed, text = self.gpus.get(f"gpu:{_text(columns.get('gpu_type'))}"), _text(columns.get("dependency"))
         depends, singleton = depends_of(text, keys, request.key) if text else ((), False)
         given: dict[str, Any] = {
-            "features": features_of(_word(columns.get("constraint")), self.features),
+            "features": features_of(_text(columns.get("constraint")), self.features),
             "gres": {typed: request.gres["gpu"]} if typed and "gpu" in request.gres else {},
             "exclusive": _amount(columns, "exclusive") > 0,
             "nice": int(max(0.0, _amount(columns, "nice"))),
-            "licenses": licenses_of(_word(columns.get("licenses")), self.licenses),
-            "partitions": tuple(p for p in _word(columns.get("partition_list")).split(",") if p in self.partitions),
-            "reservation": _word(columns.get("reservation")),
+            "licenses": licenses_of(_text(columns.get("licenses")), self.licenses),
+            "partitions": tuple(p for p in _text(columns.get("partition_list")).split(",") if p in self.sizes),
+            "reservation": _text(columns.get("reservation")),
             "depends": depends,
             "singleton": singleton,
         }
@@ -229,12 +198,17 @@ class RequestDetails(NamedTuple):
         return replace(request, **more) if more else request
 
 
+def _text(name: Name) -> str:
+    """Return a name as text; empty if it is unknown."""
+    return "" if name is None else str(name)
+
+
 def _amount(values: Mapping[str, Any], column: str) -> float:
     """Return the number in a column, 0 if it is unknown."""
     return float(values.get(column) or 0.0)
 
 
-def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
+def features_of(text: str, of_machine: frozenset[str]) -> tuple[str, ...]:
     """Return the features that every node of a job must have; a choice (`a|b`) and features that the machine does not
     have are ignored.
 
@@ -243,17 +217,17 @@ def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
     """
     if not text or _CHOICE.search(text):
         return ()
-    return tuple(word for word in re.split("[&,]", text) if word in known)
+    return tuple(word for word in re.split("[&,]", text) if word in of_machine)
 
 
-def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
+def licenses_of(text: str, of_machine: frozenset[str]) -> Mapping[str, int]:
     """Return the requested licenses with their numbers: `matlab:2,ansys`.
 
     >>> licenses_of("matlab:2,other", {"matlab"})
     {'matlab': 2}
     """
     pairs = (re.split("[:=]", item.split("@")[0] if ":" not in item else item) for item in text.split(",") if item)
-    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in known}
+    return {p[0]: int(p[1]) if len(p) > 1 and p[1].isdigit() else 1 for p in pairs if p[0] in of_machine}
 
 
 def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:

@@ -38,9 +38,8 @@ def write_machine(machine: Machine, fold: Fold) -> str:
     lines += [f"left_out = {_value(machine.left_out)}"] if machine.left_out else []
     lines += ["", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
-    if machine.licenses:
-        lines += ["", "[licenses]"]
-        lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.licenses.items()]
+    lines += ["", "[licenses]"] if machine.licenses else []
+    lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.licenses.items()]
     for title, (field, _) in TABLES.items():
         for item in getattr(machine, field):
             lines += ["", f"[[{title}]]", *_pairs(item, fold)]
@@ -70,7 +69,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         given[field] = tuple(_item(kind, key, item, expand, path) for item in table.get(key, []))
     if isinstance(given.get("settings"), Mapping):
         given["settings"] = {key: str(value) for key, value in given["settings"].items()}
-    machine: Machine = _taken(Machine, given, path)
+    machine: Machine = _converted(Machine, given, path)
     if not machine.nodes or not machine.partitions:
         raise InputError(
             f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
@@ -103,7 +102,7 @@ def _item(kind: Any, title: str, item: Mapping[str, Any], expand: Expand, path: 
         which = f" {item['name']!r}" if "name" in item else ""
         form = f"{absent[0]} = {FORMS[absent[0]]}"
         raise input_error(path, f"[[{title}]]{which} is not complete: it has no {absent[0]}", accepted=form)
-    return _taken(kind, given, where)
+    return _converted(kind, given, where)
 
 
 FORMS = {
@@ -120,7 +119,7 @@ def _expanded(text: str, expand: Expand, where: str) -> Any:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from None
 
 
-def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+def _converted(kind: Any, given: Mapping[str, Any], where: str) -> Any:
     """Return a TOML table's values as an object of class `kind`; InputError for a value of the wrong type."""
     try:
         return msgspec.convert(given, kind, from_attributes=True)
@@ -160,40 +159,43 @@ def describe(machine: Machine, fold: Fold) -> list[str]:
     """Return lines of text about nodes, partitions, scheduler, limits and reservations, and what the simulation
     ignores.
     """
-    count = len(machine.node_names())
-    lines = [f"{machine.name or 'machine'}: {count} nodes, {machine.cpus} processors", "", "nodes"]
-    for group in machine.nodes:
-        size = f"{group.cpus} processors" + (f", {group.memory_mib:.0f} MiB" if math.isfinite(group.memory_mib) else "")
-        extra = [*(f"{n} {kind}" for kind, n in group.gres.items()), ",".join(group.features)]
-        down = f"; down: {fold(group.down)}" if group.down else ""
-        lines.append(f"  {fold(group.names)}: {', '.join(filter(None, [size, *extra]))}, weight {group.weight}{down}")
-    lines += ["", "partitions"]
-    for part in machine.partitions:
-        state = "" if part.up else ", not up"
-        default = ", default" if part.default else ""
-        default_time = f", {span(part.default_time)} by default" if part.default_time > 0 else ""
-        lines.append(
-            f"  {part.name}: {fold(part.nodes) or 'no nodes'}, limits of {span(part.max_time)} at most"
-            f"{default_time}, tier {part.priority_tier}{default}{state}"
-        )
-    settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings}
     tuned = {key: value for key, value in machine.settings.items() if key.startswith(("bf_", "sched_"))}
     weights = {k: v for k, v in machine.settings.items() if k.startswith("PriorityWeight") and v not in ("0", "(null)")}
-    lines += ["", "scheduler", *(f"  {k} = {v}" for k, v in {**settings, **tuned, **weights}.items())]
-    limits = [f"  qos {q.name}: priority {q.priority:g}{_limits(q.limits)}" for q in machine.qos]
-    shown = ((a, _limits(a.limits)) for a in machine.associations)
-    limits += [f"  {a.account}{'/' + a.user if a.user else ''}{words}" for a, words in shown if words]
-    lines += ["", "limits", *limits] if limits else []
-    if machine.licenses:
-        lines += ["", "licenses", *(f"  {name}: {count:g}" for name, count in machine.licenses.items())]
-    if machine.reservations:
-        lines += ["", "reservations"]
-        for r in machine.reservations:
-            nodes, flags = fold(r.nodes) or "no nodes", ",".join(r.flags)
-            lines.append(f"  {r.name}: {nodes}, {span(r.end - r.start)} {flags}".rstrip())
-    if machine.left_out:
-        lines += ["", "not modelled: " + ", ".join(machine.left_out)]
-    return lines
+    settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings} | tuned | weights
+    limits = [(f"qos {q.name}: priority {q.priority:g}", _limits(q.limits)) for q in machine.qos]
+    users = [(f"{a.account}{'/' + a.user if a.user else ''}", _limits(a.limits)) for a in machine.associations]
+    sections = {
+        "nodes": [_describe_group(group, fold) for group in machine.nodes],
+        "partitions": [_describe_partition(partition, fold) for partition in machine.partitions],
+        "scheduler": [f"{key} = {value}" for key, value in settings.items()],
+        "limits": [name + words for name, words in [*limits, *(each for each in users if each[1])]],
+        "licenses": [f"{name}: {count:g}" for name, count in machine.licenses.items()],
+        "reservations": [
+            f"{r.name}: {fold(r.nodes) or 'no nodes'}, {span(r.end - r.start)} {','.join(r.flags)}".rstrip()
+            for r in machine.reservations
+        ],
+    }
+    lines = [f"{machine.name or 'machine'}: {len(machine.node_names())} nodes, {machine.cpus} processors"]
+    for title, rows in sections.items():
+        lines += ["", title, *(f"  {row}" for row in rows)] if rows or title == "scheduler" else []
+    return lines + (["", "not modelled: " + ", ".join(machine.left_out)] if machine.left_out else [])
+
+
+def _describe_group(group: NodeGroup, fold: Fold) -> str:
+    """Return a line about equal nodes."""
+    memory = f"{group.memory_mib:.0f} MiB" if math.isfinite(group.memory_mib) else ""
+    gres = (f"{n} {kind}" for kind, n in group.gres.items())
+    size = ", ".join(filter(None, [f"{group.cpus} processors", memory, *gres, ",".join(group.features)]))
+    down = f"; down: {fold(group.down)}" if group.down else ""
+    return f"{fold(group.names)}: {size}, weight {group.weight}{down}"
+
+
+def _describe_partition(part: Partition, fold: Fold) -> str:
+    """Return a line about a partition."""
+    usual = f", {span(part.default_time)} by default" if part.default_time > 0 else ""
+    flags = (", default" if part.default else "") + ("" if part.up else ", not up")
+    limit = f"limits of {span(part.max_time)} at most{usual}"
+    return f"{part.name}: {fold(part.nodes) or 'no nodes'}, {limit}, tier {part.priority_tier}{flags}"
 
 
 def _limits(limits: Limits) -> str:

@@ -157,7 +157,7 @@ class Action(NamedTuple):
     `entry` is the record to write before the limit is set; for `note`, `entry` is the new record.
     """
 
-    what: Literal["plan", "restore", "note"]
+    kind: Literal["plan", "restore", "note"]
     job: Plannable
     entry: Entry
     why: str
@@ -165,17 +165,17 @@ class Action(NamedTuple):
     @property
     def limit(self) -> float:
         """The limit, or the planned --time-min, after this step, in seconds."""
-        return self.entry.planned if self.what == "plan" else self.entry.user_limit
+        return self.entry.planned if self.kind == "plan" else self.entry.user_limit
 
     @property
     def how(self) -> How:
         """Whether this step sets the limit or --time-min."""
-        return self.entry.how if self.what == "plan" else How.LIMIT
+        return self.entry.how if self.kind == "plan" else How.LIMIT
 
     @property
-    def done(self) -> State:
+    def final_state(self) -> State:
         """The state that the entry gets once Slurm shows the change."""
-        if self.what == "plan":
+        if self.kind == "plan":
             return State.PLANNED
         return State.FOREIGN if self.entry.state is State.YIELDING else State.RESTORED
 
@@ -212,14 +212,12 @@ def decide(
     free: list[Plannable] = []
     for job in jobs:
         entry = record.get(job.job_id)
-        if entry is None:
-            free += [job] if job.waits else []
-            continue
-        action = _follow(job, entry, terms)
+        action = _follow(job, entry, terms) if entry else None
         actions += [action] if action else []
-        if job.waits and (action is None or action.what == "note") and owner_of(job, entry, terms) is Owner.USERS:
+        is_left = action is None or action.kind == "note"
+        if job.waits and (entry is None or (is_left and owner_of(job, entry, terms) is Owner.USERS)):
             free.append(job)
-    actions.sort(key=lambda a: (a.what != "restore", not a.job.has_started))
+    actions.sort(key=lambda a: (a.kind != "restore", not a.job.has_started))
     return actions + _plans(free, jobs, terms, forecast, signal)
 
 

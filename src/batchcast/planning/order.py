@@ -253,7 +253,7 @@ class AgeFinder:
 
     def __init__(self, processors: float) -> None:
         self.processors = processors
-        self._seen: dict[Hashable, tuple[float, float, float]] = {}
+        self._waiting: dict[Hashable, tuple[float, float, float]] = {}
         self._waited = self._in_store = 0.0
 
     def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
@@ -274,13 +274,13 @@ class AgeFinder:
         work = np.fmin(work, self.processors * MOST_AGE)  # the work of a job without a limit may be infinite
         store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
         shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
-        seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}
-        left = [one for key, one in self._seen.items() if key not in seen]
+        seen = {key: self._waiting.get(key) or (at, much, store) for key, at, much in shown}
+        left = [one for key, one in self._waiting.items() if key not in seen]
         if left:
             fades = 0.5 ** (len(left) / HALF_LIFE)
             self._waited = fades * self._waited + sum(much * (now - at) for at, much, _ in left)
             self._in_store = fades * self._in_store + sum(much * expected for _, much, expected in left)
-        self._seen = seen
+        self._waiting = seen
         longer = max(self._waited / self._in_store, 1.0) if self._in_store > 0 else 1.0
         longest = max((expected for _, _, expected in seen.values()), default=0.0)
         return min(max(longer * longest, LEAST_AGE), MOST_AGE)

@@ -44,7 +44,7 @@ class Update(NamedTuple):
 
 def update_of(action: Action, terms: Terms) -> Update:
     """Return the update that performs an action, with a token for AdminComment if batchcast may write comments."""
-    job, entry, plans = action.job, action.entry, action.what == "plan"
+    job, entry, plans = action.job, action.entry, action.kind == "plan"
     comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
     if entry.how is How.LIMIT:
         return Update(limit=action.limit, admin_comment=comment)
@@ -88,7 +88,7 @@ def is_done(job: Plannable, action: Action) -> bool:
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
-    if action.what == "plan":
+    if action.kind == "plan":
         return job.time_min == entry.planned
     return job.limit == entry.user_limit and (job.has_started or job.time_min == 0.0)
 
@@ -185,12 +185,10 @@ def comments(
     the first task.
     """
     gone, new = [], []
-    arrays: set[str] = set()
+    by_record: dict[str, Plannable] = {}
     for job in jobs:
-        if in_one_record(job):
-            if job.raw_id in arrays:
-                continue
-            arrays.add(job.raw_id)
+        by_record.setdefault(job.raw_id if in_one_record(job) else job.job_id, job)
+    for job in by_record.values():
         own = str(getattr(job, field))
         before = token_text(own)
         start = starts.get(job.job_id) if not terms.stopped and job.waits else None

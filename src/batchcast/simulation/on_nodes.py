@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, UsageError
 from ..machines.machine import Machine
-from ..machines.request import DETAILS, REASONS, MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ..machines.request import DETAILS, REASONS, MachineRequests, NodeRequest, keys_by_id
 from ..planning import order as planning
 from ..planning.order import OrderRule
 from ..predict.batched import quantiles_of, replay
@@ -264,13 +264,13 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     memory, the default partition. `RequestsOfLog` adds the other parts of a request. A job ends at its limit at the
     latest. A job that Slurm refused at submission never waits, so it is left out.
     """
-    sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
+    details = RequestsOfLog(trace, machine)
     # a job that ran on more nodes than requested had requested a minimum number of nodes
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()
     each = share_of(trace, "req_mem_kib", "processor").tolist()
     # Slurm refused a job with more processors than its nodes can have; if such a job ran, its nodes were a minimum
     at_once = (trace.number("run_time") == 0) & (trace.wait_time == 0)
-    refused = (at_once & (trace.procs(procs) > trace.number("req_nodes") * sizes.most_cpus)).tolist()
+    refused = (at_once & (trace.procs(procs) > trace.number("req_nodes") * details.requests.most_cpus)).tolist()
     left = dict.fromkeys((*REASONS, REFUSED), 0)
     jobs: list[NodeRequest] = []
     columns = (trace.requests(procs), trace.run_time.tolist(), more, each, refused)
@@ -278,7 +278,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         if was_refused:
             left[REFUSED] += 1
             continue
-        made = sizes.request(str(job.row), job, run, exact=not fewest, kib_per_proc=memory)
+        made = details.requests.request(str(job.row), job, run, exact=not fewest, kib_per_proc=memory)
         if isinstance(made, NodeRequest):
             jobs.append(details.complete(job.row, made))
         else:
@@ -419,9 +419,9 @@ class RequestsOfLog:
     """
 
     def __init__(self, trace: Trace, machine: Machine) -> None:
+        self.requests = MachineRequests(machine)
         columns = {name: trace.column(name) for name in DETAILS if name in trace.names}
         self._recorded = {k: v.tolist() if isinstance(v, np.ndarray) else v.decode() for k, v in columns.items()}
-        self._details = RequestDetails.of(machine)
         self._eligible = trace.number("eligible_time").tolist()
         self._status = trace.nominal("status").decode()
         self._ids = trace.job_id.tolist()
@@ -434,7 +434,7 @@ class RequestsOfLog:
         if self._silent:
             return request
         said = {name: values[row] for name, values in self._recorded.items()}
-        made = self._details.complete(request, self._ids[row], said, self._keys)
+        made = self.requests.complete(request, self._ids[row], said, self._keys)
         if self._keys and self._status[row] not in ENDED_WELL:
             made = replace(made, fails=True)
         held = made.depends or made.singleton or made.throttle

@@ -66,7 +66,7 @@ class Slurm:
         If a job waits for nodes that may be down, one more call reads which nodes are down. If the reason of a wait is
         outdated, it is replaced by Priority.
         """
-        shown, away = self._shown(SNAPSHOT), None
+        shown, away = self._squeue(SNAPSHOT), None
         if any(about_nodes(s.reason) for s in shown.jobs):
             with contextlib.suppress(Unreachable):
                 away = self.nodes_away()
@@ -90,13 +90,13 @@ class Slurm:
 
     def job(self, job_id: str) -> Snapshot:
         """Return one job (or the tasks of an array) by one quick call, for an answer without a store."""
-        return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
+        return self._squeue((*SNAPSHOT, f"--jobs={job_id}"))
 
     def jobs_of(self, user: str) -> Snapshot:
         """Return a user's jobs by one quick call, for an answer without a store."""
-        return self._shown((*SNAPSHOT, f"--user={user}"))
+        return self._squeue((*SNAPSHOT, f"--user={user}"))
 
-    def _shown(self, command: tuple[str, ...]) -> Snapshot:
+    def _squeue(self, command: tuple[str, ...]) -> Snapshot:
         """Return the jobs that a squeue command prints."""
         answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
@@ -220,8 +220,8 @@ class Slurm:
                 return False
         return gathers_memory(self.gathers)
 
-    def _nodes(self, partitions: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], float]:
-        """Return the largest processors and KiB per node of each partition, and the processors of the machine (0 if
+    def _add_nodes(self, partitions: Mapping[str, dict[str, float]]) -> float:
+        """Add the largest processors and KiB per node to each partition, and return the processors of the machine (0 if
         sinfo fails).
 
         A node that several partitions share counts once.
@@ -229,19 +229,18 @@ class Slurm:
         try:
             text = self.transport.ask(NODES).text
         except Unreachable:
-            return {}, 0.0
-        most: dict[str, dict[str, float]] = {}
+            return 0.0
         procs_of: dict[str, float] = {}
         for line in text.splitlines():
             name, *cells = line.strip().rsplit(" ", 3)
             if len(cells) == 3 and name in partitions:
                 procs, mib = (count(amount.rstrip("+")) for amount in cells[1:])
                 procs_of |= dict.fromkeys(expand(cells[0]), procs)
-                of = most.setdefault(name, {})
+                of = partitions[name]
                 for what, amount in (("node_procs", procs), ("node_mem_kib", mib * 1024.0)):
                     if amount > 0:
                         of[what] = max(amount, of.get(what, 0.0))
-        return most, sum(procs for procs in procs_of.values() if procs > 0)
+        return sum(procs for procs in procs_of.values() if procs > 0)
 
     def site(self) -> Site:
         """Return facts about the site: name, version, how long squeue shows ended jobs, privacy, partitions with
@@ -250,9 +249,7 @@ class Slurm:
         config = self._config()
         records = parse_records(self.transport.ask(PARTITIONS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
-        nodes_of, total = self._nodes(partitions)
-        for name, largest in nodes_of.items():
-            partitions[name] |= largest
+        total = self._add_nodes(partitions)
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
         nodes = {p.get("Nodes", p["PartitionName"]): partitions[p["PartitionName"]]["procs"] for p in records}
         known = sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)

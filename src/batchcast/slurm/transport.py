@@ -24,6 +24,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -217,39 +218,36 @@ class OneCluster(_Wrapping):
 
     def __init__(self, inner: Transport, name: str) -> None:
         super().__init__(inner)
-        self.name, self._is_checked = name, False
+        self.name = name
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the answer of the wrapped transport; WrongCluster if another cluster answers."""
-        self._check()
-        return self.inner.ask(command)
+        return self._checked.ask(command)
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
         """Check that the named cluster answers, then run a command that may be refused."""
-        self._check()
-        return self.inner.attempt(command)
+        return self._checked.attempt(command)
 
-    def _check(self) -> None:
-        """Raise WrongCluster if Slurm's clients query another cluster; query once."""
-        if self._is_checked:
-            return
+    @cached_property
+    def _checked(self) -> Transport:
+        """The wrapped transport, after one query; WrongCluster if Slurm's clients query another cluster."""
         answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
         if answered_by.lower() != self.name.lower():  # slurmdbd stores the names of clusters in lower case
             raise wrong_cluster(self.name, answered_by)
-        self._is_checked = True
+        return self.inner
 
 
-def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
+def wrong_cluster(configured: str, answered_by: str) -> WrongCluster:
     """Return the error for an answer from another cluster than the cluster in the settings.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
     """
     return WrongCluster(
-        f"the settings name cluster {meant}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
+        f"the settings name cluster {configured}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
         "show config)",
-        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast uses "
-        f"{answered_by}",
+        hint=f"SLURM_CONF=/path/to/{configured}/slurm.conf queries {configured}; without -M and SLURM_CLUSTERS, "
+        f"batchcast uses {answered_by}",
     )
 
 

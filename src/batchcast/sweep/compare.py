@@ -7,7 +7,7 @@ word of a plan, such as one setting of its policy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import product
@@ -33,6 +33,7 @@ PLAN = ("policy", "predictor")
 ORACLE = "actual"
 FEW_JOBS = 50
 LONGER = 1.1
+YES_NO = {True: "yes", False: "no"}
 
 
 def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[dict[str, Any]]:
@@ -68,24 +69,38 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
     if reference not in plans:
         raise UsageError(f"--against: {reference!r} is not a plan of this study (accepted: {'; '.join(plans)})")
     rows = []
-    for cell, part in table.group_by(CELL, maintain_order=True):
-        by_plan = {(str(p), str(r)): mine for (p, r), mine in part.group_by(PLAN, maintain_order=True)}
+    for cell, by_plan in _cells(table):
         theirs = next((mine for plan, mine in by_plan.items() if ", ".join(plan) == reference), None)
-        named = dict(zip(CELL, map(str, cell)))
-        made = [_row(named, plan, mine, theirs, reference, seed) for plan, mine in by_plan.items()]
-        rows += _with_frontier(made)
+        of_cell = [_row(cell, plan, mine, theirs, reference, seed) for plan, mine in by_plan.items()]
+        points = [(row["mean_bounded_slowdown"], row["max_wait_s"]) for row in of_cell]
+        to_be_had = [point for point, row in zip(points, of_cell) if row["predictor"] != ORACLE]
+        for row, (slowdown, wait) in zip(of_cell, points):
+            row["frontier"] = not any(s <= slowdown and w <= wait and (s, w) != (slowdown, wait) for s, w in to_be_had)
+        rows += of_cell
     return rows
+
+
+def _cells(table: Any) -> Iterator[tuple[dict[str, str], dict[tuple[str, str], Any]]]:
+    """Yields each log, period and settings by their names, and its results by plan (policy, predictor)."""
+    for cell, part in table.group_by(CELL, maintain_order=True):
+        plans = part.group_by(PLAN, maintain_order=True)
+        yield dict(zip(CELL, map(str, cell))), {(str(p), str(r)): mine for (p, r), mine in plans}
+
+
+def _drawn(mine: Any) -> Any:
+    """Returns the results of a plan's replicates, or of the log itself if there are no replicates."""
+    import polars as pl
+
+    drawn = mine.filter(pl.col("replicate") > 0)
+    return drawn if drawn.height else mine
 
 
 def _row(
     cell: dict[str, str], plan: tuple[str, str], mine: Any, theirs: Any, reference: str, seed: int
 ) -> dict[str, Any]:
     """Returns the row of one plan for one log, period and settings."""
-    import polars as pl
-
-    drawn = mine.filter(pl.col("replicate") > 0)
-    shown = drawn if drawn.height else mine
-    row: dict[str, Any] = {**cell, **dict(zip(PLAN, plan)), "replicates": drawn.height}
+    shown = _drawn(mine)
+    row: dict[str, Any] = {**cell, **dict(zip(PLAN, plan)), "replicates": int((shown["replicate"] > 0).sum())}
     differences = [each.name for each in DIFFERENCES]
     ratios = [each.name for each in (RATIOS[0], MEAN_WAIT, *RATIOS[1:])]
     row |= {key: shown[key].mean() for key in dict.fromkeys(("jobs", *differences, *ratios))}
@@ -93,9 +108,8 @@ def _row(
         return row
     row["against"] = reference
     pairs = shown.join(theirs, on="replicate", suffix="_theirs", maintain_order="left")
-    row["replicated"] = {key: _change(pairs, key, "theirs") for key in differences}
-    row["ratios"] = {key: _ratio(pairs, key, "theirs") for key in ratios}
     users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
+    row |= _changes(pairs, differences, ratios)
     row["users_longer"] = OverReplicates.of(users[:, 0], 0.0)
     row["worst_user_ratio"] = OverReplicates.of(users[:, 1], 1.0)
     return row | _paired(mine, theirs, seed)
@@ -104,16 +118,18 @@ def _row(
 _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs", "user_wait_s_theirs")
 
 
-def _change(pairs: Any, key: str, other: str) -> OverReplicates:
-    """Returns a measure's paired differences over the replicates; the reference plan's columns have names that end in
-    `other`."""
-    return OverReplicates.of((pairs[key] - pairs[f"{key}_{other}"]).to_numpy(), 0.0)
-
-
-def _ratio(pairs: Any, key: str, other: str) -> OverReplicates:
-    """Returns a measure's paired ratios over the replicates; NaN if the other plan's value is 0."""
-    mine, theirs = pairs[key].to_numpy(), pairs[f"{key}_{other}"].to_numpy()
-    return OverReplicates.of(np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0), 1.0)
+def _changes(pairs: Any, differences: Sequence[str], ratios: Sequence[str]) -> dict[str, dict[str, OverReplicates]]:
+    """Returns the paired differences and ratios of measures over the replicates; a ratio is NaN if the other plan's
+    value is 0. The other plan's columns have names that end in `_theirs`.
+    """
+    names = dict.fromkeys((*differences, *ratios))
+    mine = {key: pairs[key].to_numpy() for key in names}
+    theirs = {key: pairs[f"{key}_theirs"].to_numpy() for key in names}
+    above_0 = {key: np.where(theirs[key] > 0, theirs[key], np.nan) for key in ratios}
+    return {
+        "replicated": {key: OverReplicates.of(mine[key] - theirs[key], 0.0) for key in differences},
+        "ratios": {key: OverReplicates.of(mine[key] / above_0[key], 1.0) for key in ratios},
+    }
 
 
 def _users_longer(
@@ -149,18 +165,6 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
     return {"differences": stated}
 
 
-def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows with the key `frontier`, computed from mean bounded slowdown and longest wait; plans with
-    perfect knowledge exclude no other plan.
-    """
-    points = [(row["mean_bounded_slowdown"], row["max_wait_s"]) for row in rows]
-    to_be_had = [point for point, row in zip(points, rows) if row["predictor"] != ORACLE]
-    return [
-        {**row, "frontier": not any(m <= mean and w <= most and (m, w) != (mean, most) for m, w in to_be_had)}
-        for row, (mean, most) in zip(rows, points)
-    ]
-
-
 def ablation(table: Any) -> list[dict[str, Any]]:
     """Return one flat row for each pair of plans whose policy or predictor differs by one word, in the study's order.
 
@@ -177,27 +181,20 @@ def ablation(table: Any) -> list[dict[str, Any]]:
         quotient. The word helps if the difference is above 0 and the quotient above 1. `replicated` and `ratios` have
         an `OverReplicates` for each measure (of the log itself if there are no replicates).
     """
-    import polars as pl
-
     rows = []
-    for cell, part in table.group_by(CELL, maintain_order=True):
-        drawn = part.filter(pl.col("replicate") > 0)
-        shown = drawn if drawn.height else part
-        plans = {(str(p), str(r)): mine for (p, r), mine in shown.group_by("policy", "predictor", maintain_order=True)}
-        for (plan, mine), (other, bare) in product(plans.items(), repeat=2):
-            if word := word_between(plan, other):
-                pairs = bare.join(mine, on="replicate", suffix="_with", maintain_order="left")
-                row: dict[str, Any] = {**dict(zip(CELL, map(str, cell))), **dict(zip(PLAN, plan)), "without": word}
-                row["replicates"] = drawn.height and pairs.height
-                row["replicated"] = {MEAN_SLOWDOWN.name: _change(pairs, MEAN_SLOWDOWN.name, "with")}
-                row["ratios"] = {each.name: _ratio(pairs, each.name, "with") for each in RATIOS}
-                rows.append(row)
+    for cell, by_plan in _cells(table):
+        for (plan, mine), (reference, bare) in product(by_plan.items(), repeat=2):
+            if word := word_between(plan, reference):
+                pairs = _drawn(bare).join(_drawn(mine), on="replicate", suffix="_theirs", maintain_order="left")
+                replicates = int((pairs["replicate"] > 0).sum())
+                row = {**cell, **dict(zip(PLAN, plan)), "without": word, "replicates": replicates}
+                rows.append(row | _changes(pairs, [MEAN_SLOWDOWN.name], [each.name for each in RATIOS]))
     return rows
 
 
-def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
-    """Return the one word that the first plan (policy, predictor) has and the second lacks; empty if the plans differ
-    in any other way.
+def word_between(plan: tuple[str, str], reference: tuple[str, str]) -> str:
+    """Return the one word that the plan (policy, predictor) has and the reference plan lacks; empty if the plans
+    differ in any other way.
 
     Examples
     --------
@@ -206,42 +203,22 @@ def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
     >>> word_between(("easy", "kernel:point=geometric"), ("easy", "kernel")), word_between(("easy", "x"), ("fcfs", "x"))
     ('kernel point=geometric', '')
     """
-    words = [_of_policies(plan[0], other[0]), _of_specs(plan[1], other[1])]
-    changed = [word for each in words for word in each]
-    return changed[0] if len(changed) == 1 else ""
+    mine, theirs = _words(*plan), _words(*reference)
+    changed = [key for key in mine | theirs if mine.get(key) != theirs.get(key)]
+    return f"{changed[0]}={mine[changed[0]]}" if len(changed) == 1 and changed[0] not in theirs else ""
 
 
-def _of_policies(one: str, other: str) -> list[str]:
-    """Returns the words in which policies differ; an empty text for a difference that is not a missing word."""
-    policies = policy_of(one), policy_of(other), Policy()
-    words = []
-    for field in fields(Policy):
-        mine, theirs, usual = (getattr(policy, field.name) for policy in policies)
-        if mine != theirs:
-            is_word = field.name != "backfill" and theirs == usual
-            words.append(f"{field.name}={_said(field.name, mine)}" if is_word else "")
-    return words
-
-
-def _said(name: str, value: Any) -> str:
-    """Returns the value of a word as a user writes it."""
-    if name in AGES:
-        return format_duration(value)
-    return {True: "yes", False: "no"}.get(value, str(value))
-
-
-def _of_specs(one: str, other: str) -> list[str]:
-    """Returns the parameters in which predictors differ; an empty text for a difference that is not a missing
-    parameter.
+def _words(policy: str, predictor: str) -> dict[str, str]:
+    """Returns the words of a plan as a user writes them, by name: the settings of the policy that are not the default,
+    and the parameters of the predictor. The scheduler and the predictor's name are in every plan.
     """
-    (name, first), (other_name, second) = parse_spec(one), parse_spec(other)
-    if name != other_name:
-        return [""]
-    return [
-        f"{name} {key}={first[key]}" if key in first and key not in second else ""
-        for key in sorted({*first, *second})
-        if first.get(key) != second.get(key)
-    ]
+    rules, (name, parameters) = policy_of(policy), parse_spec(predictor)
+    words = {"scheduler": rules.backfill if isinstance(rules, Policy) else policy, "method": name}
+    for field in fields(Policy) if isinstance(rules, Policy) else ():
+        value = getattr(rules, field.name)
+        if value != field.default and field.name != "backfill":
+            words[field.name] = format_duration(value) if field.name in AGES else YES_NO.get(value, str(value))
+    return words | {f"{name} {key}": value for key, value in parameters.items()}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -24,7 +24,7 @@ MEASURES = (*(measure.name for measure in (*SCHEDULE, GEOMETRIC_MEAN)), "machine
 LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wait_s": "double",
          "job_bounded_slowdown": "double", "job_group": "int32"}  # fmt: skip
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")
-WHOLE = ("replicate", "seed", "jobs", "left_out", "corrections")
+INTEGERS = ("replicate", "seed", "jobs", "left_out", "corrections")
 OF_A_RUN = ("task_s", "host")
 """Columns that differ between two runs of the same task: its run time, and its host."""
 
@@ -34,23 +34,23 @@ def schema() -> Any:
     import pyarrow as pa
 
     lists = [(name, pa.list_(pa.type_for_alias(kind))) for name, kind in LISTS.items()]
-    kinds = ((TEXT, pa.string()), (WHOLE, pa.int64()), ((*MEASURES, "task_s"), pa.float64()))
+    kinds = ((TEXT, pa.string()), (INTEGERS, pa.int64()), ((*MEASURES, "task_s"), pa.float64()))
     return pa.schema([*((name, kind) for names, kind in kinds for name in names), *lists])
 
 
 class Dataset:
-    """The results of a study in a folder: `keep` writes one result, and `done` returns the keys of the finished
-    tasks."""
+    """The results of a study in a folder: `keep` writes one result, and `finished_keys` returns the keys of the
+    finished tasks."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
         # this run's single results without their lists of jobs, so that fold() need not read the files
-        self._held: dict[Path, Any] = {}
+        self._unmerged: dict[Path, Any] = {}
         self._schema = schema()
 
-    def done(self) -> set[str]:
+    def finished_keys(self) -> set[str]:
         """Return the keys of all stored results."""
         paths = self.results.glob("log=*/*.parquet")
         return {key for path in paths for key in _read(path, columns=["key"])["key"].to_pylist()}
@@ -58,16 +58,14 @@ class Dataset:
     def keep(self, row: Mapping[str, Any]) -> None:
         """Write the result of one task. One write takes about a millisecond."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        place = self.results / f"log={row['log']}"
-        place.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist([row], schema=self._schema)
-        path = place / f"{row['key']}.parquet"
-        with whole_file(path) as beside:  # compressing a single row would cost more than it saves
-            pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
+        path = self.results / f"log={row['log']}" / f"{row['key']}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # compressing a single row would cost more than it saves
+        _write(table, path, compression="none", use_dictionary=False, write_statistics=False)
         if row["job_wait_s"] is None:
-            self._held[path] = table
+            self._unmerged[path] = table
         self._loose[row["log"]] += 1
         if self._loose[row["log"]] >= FOLDED:
             self.fold(row["log"])
@@ -75,34 +73,30 @@ class Dataset:
     def fold(self, log: str) -> None:
         """Merge the files of a log's single results into one file; all results stay readable at any time."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        place = self.results / f"log={log}"
-        loose = sorted(path for path in place.glob("*.parquet") if not path.name.startswith("many-"))
+        folder = self.results / f"log={log}"
+        loose = sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("many-"))
         self._loose[log] = 0
         if len(loose) < 2:
             return
-        tables = [self._held.pop(path, None) or _read(path) for path in loose]
-        with whole_file(place / f"many-{loose[0].stem}.parquet") as beside:
-            pq.write_table(pa.concat_tables(tables), beside, compression="zstd")
+        tables = [self._unmerged.pop(path, None) or _read(path) for path in loose]
+        _write(pa.concat_tables(tables), folder / f"many-{loose[0].stem}.parquet")
         for path in loose:
             path.unlink()
 
     def fold_all(self) -> None:
         """Merge the files of single results of every log, at the end of a study."""
-        for place in self.results.glob("log=*"):
-            self.fold(place.name.removeprefix("log="))
+        for folder in self.results.glob("log=*"):
+            self.fold(folder.name.removeprefix("log="))
 
     def declare(self, tasks: Sequence[Task], study: str) -> None:
         """Store the list of the study's tasks. Reports cover the tasks of the study as it was last declared."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         table = pa.table({"key": [t.key for t in tasks], "place": range(len(tasks)), "label": [t.label for t in tasks],
                           "log": [t.log.name for t in tasks]})  # fmt: skip
         self.folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.folder / "tasks.parquet") as beside:
-            pq.write_table(table, beside, compression="zstd")
+        _write(table, self.folder / "tasks.parquet")
         with whole_file(self.folder / "study.toml") as beside:
             beside.write_text(study, encoding="utf-8")
 
@@ -150,7 +144,7 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     root = Path(folder)
     if not (root / "tasks.parquet").is_file() or not any(root.glob("results/log=*/*.parquet")):
         raise NoAnswer(f"{root}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
-    columns = ["log", *TEXT, *WHOLE, *MEASURES, "task_s", *(LISTS if lists else ())]
+    columns = ["log", *TEXT, *INTEGERS, *MEASURES, "task_s", *(LISTS if lists else ())]
     declared = pl.scan_parquet(root / "tasks.parquet").select("key", "place")
     files = root / "results" / "*" / "*.parquet"
     stored = pl.scan_parquet(files, hive_partitioning=True, hive_schema={"log": pl.String})
@@ -158,6 +152,14 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     if not table.height:
         raise NoAnswer(f"{root}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
     return table
+
+
+def _write(table: Any, path: Path, compression: str = "zstd", **options: Any) -> None:
+    """Writes a table to a file that appears only when it is complete."""
+    import pyarrow.parquet as pq
+
+    with whole_file(path) as beside:
+        pq.write_table(table, beside, compression=compression, **options)
 
 
 def _read(path: Path, columns: Sequence[str] | None = None) -> Any:
@@ -189,7 +191,7 @@ def measured_seconds(folder: str | Path) -> Seconds:
 
 
 def estimate(
-    tasks: Sequence[Task], done: set[str], measured: Seconds, stated: float | None, workers: int
+    tasks: Sequence[Task], finished: set[str], measured: Seconds, stated: float | None, workers: int
 ) -> list[dict[str, Any]]:
     """Estimate the cost of a study.
 
@@ -197,7 +199,7 @@ def estimate(
     ----------
     tasks
         All tasks.
-    done
+    finished
         Keys of finished tasks.
     measured
         Measured run times of tasks, from `measured_seconds`.
@@ -216,7 +218,7 @@ def estimate(
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
         mine = [task for task in tasks if not log or task.log.name == log]
-        todo = [task for task in mine if task.key not in done]
+        todo = [task for task in mine if task.key not in finished]
         seconds = [seconds_of(task, measured, stated) for task in todo]
         total = sum(seconds)
         rows.append({

@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import Unreachable, UsageError
 from .study import Slurm
@@ -34,19 +35,13 @@ QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 class Pool:
     """An executor of tasks, the number of tasks that it accepts at once, and the tasks that have not returned yet.
 
-    `renew` replaces the executor after its processes died.
+    `start` makes the executor, and makes a new executor after the processes of the executor died.
     """
 
-    def __init__(self, executor: Executor, window: int, renew: Callable[[], Executor] | None = None) -> None:
-        self.executor, self.window, self._renew = executor, window, renew
+    def __init__(self, start: Callable[[], Executor], window: int) -> None:
+        self.executor, self.window, self.start = start(), window, start
         self.tasks: dict[Future[Any], Task] = {}
         self._back: SimpleQueue[Future[Any]] = SimpleQueue()
-
-    def renew(self) -> None:
-        """Replace a broken executor by a new one; Unreachable if no new executor can be created."""
-        if self._renew is None:
-            raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
-        self.executor = self._renew()
 
     def takes(self, task: Task, perform: Callable[[Task], Any]) -> bool:
         """Hand a task to the executor; return False if the executor is broken."""
@@ -63,11 +58,10 @@ class Pool:
         first = self._back.get()
         if not isinstance(_error(first), BrokenExecutor):
             return [_outcome(first, self.tasks.pop(first))], []
-        every = dict(self.tasks)
-        self.tasks.clear()
+        every, self.tasks = self.tasks, {}
         wait(every)
         self._back = SimpleQueue()
-        self.renew()
+        self.executor = self.start()
         lost = {future: task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)}
         return [_outcome(future, task) for future, task in every.items() if future not in lost], list(lost.values())
 
@@ -85,7 +79,7 @@ def local(workers: int) -> Iterator[Pool]:
         return made[-1]
 
     try:
-        yield Pool(start(), 2 * workers + 2, start)
+        yield Pool(start, 2 * workers + 2)
     finally:
         for pool in made:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -110,7 +104,7 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
     except (OSError, TimeoutError, ValueError) as error:
         hint = "dask scheduler --host 127.0.0.1"
         raise Unreachable(f"{address}: no Dask scheduler answers ({error})", hint=hint) from None
-    with _used(client, say) as pool:
+    with _client_pool(client, say) as pool:
         yield pool
 
 
@@ -152,46 +146,39 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
     )  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         cluster.adapt(minimum_jobs=wish.workers, maximum_jobs=wish.workers, interval="2s")
-        with _used(client, say) as pool:
+        with _client_pool(client, say) as pool:
             yield pool
 
 
 @contextmanager
-def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
+def _client_pool(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
     """A context with a client's executor; reports the address of the dashboard, and cancels unfinished tasks at the
     end.
     """
     if find_spec("bokeh"):
         with suppress(Exception):
             say(f"dashboard: {client.dashboard_link}")
-    executor = client.get_executor(pure=False)
+    pool = Pool(partial(client.get_executor, pure=False), ABREAST)
     try:
-        yield Pool(executor, ABREAST)
+        yield pool
     finally:
-        executor.shutdown(wait=False)
+        pool.executor.shutdown(wait=False)
         client.close()
 
 
-def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
+def pool_on(pool: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
     """Return the pool of workers that the option `--pool` names: `local`, `slurm`, or the address of a Dask
     scheduler."""
-    if place == "local":
+    if pool == "local":
         return local(workers)
-    if place == "slurm":
+    if pool == "slurm":
         return on_slurm(wish, say, folder)
-    if place.startswith(("tcp://", "tls://", "ucx://")):
-        return on_dask(place, say)
-    raise UsageError(f"--pool: no {place!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
+    if pool.startswith(("tcp://", "tls://", "ucx://")):
+        return on_dask(pool, say)
+    raise UsageError(f"--pool: no {pool!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
 
 
 Row = Mapping[str, Any]
-
-
-class Ran(NamedTuple):
-    """The number of stored results, and the tasks that failed."""
-
-    kept: int
-    failed: list[Failed]
 
 
 def run(
@@ -202,7 +189,7 @@ def run(
     perform: Callable[[Task], Row | Failed] = attempt,
     tick: Callable[[int], None] = lambda done: None,
     tell: Callable[[Failed], None] = lambda one: None,
-) -> Ran:
+) -> list[Failed]:
     """Perform tasks on a pool, and store each result when it arrives.
 
     Parameters
@@ -222,7 +209,8 @@ def run(
 
     Returns
     -------
-    Ran
+    list of Failed
+        The tasks that failed.
 
     Notes
     -----
@@ -231,16 +219,13 @@ def run(
     """
     waiting, suspects = deque(tasks), deque[Task]()
     failed: list[Failed] = []
-    stored = 0
+    finished = 0
     while waiting or suspects or pool.tasks:
-        if suspects:
-            if not pool.tasks and pool.takes(suspects[0], perform):
-                suspects.popleft()
-        else:
-            while waiting and len(pool.tasks) < pool.window and pool.takes(waiting[0], perform):
-                waiting.popleft()
+        queue, window = (suspects, 1) if suspects else (waiting, pool.window)
+        while queue and len(pool.tasks) < window and pool.takes(queue[0], perform):
+            queue.popleft()
         if not pool.tasks:
-            pool.renew()
+            pool.executor = pool.start()
             continue
         landed, lost = pool.land()
         if len(lost) == 1:
@@ -254,9 +239,9 @@ def run(
                 tell(outcome)
             else:
                 keep(outcome)
-                stored += 1
-        tick(stored + len(failed))
-    return Ran(stored, failed)
+        finished += len(landed)
+        tick(finished)
+    return failed
 
 
 def _error(future: Future[Any]) -> BaseException | None:

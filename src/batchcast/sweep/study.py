@@ -255,7 +255,7 @@ def line_of(text: str, word: str) -> int | None:
     return next((k for k, line in enumerate(text.splitlines(), 1) if word and word in line.partition("#")[0]), None)
 
 
-_AT = re.compile(r" - at `\$?\.?(?P<place>[^`]*)`")
+_KEY_PATH = re.compile(r" - at `\$?\.?(?P<place>[^`]*)`")
 _UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]*)`")
 _TABLES: Mapping[str, Any] = {
     "log": LogFile, "period": Period, "plan": Plans, "cost": Cost, "slurm": Slurm, "": Study,
@@ -264,7 +264,7 @@ _TABLES: Mapping[str, Any] = {
 
 def _refused(path: str, text: str, message: str) -> InputError:
     """Returns msgspec's error as an InputError: where, what is wrong, and what is accepted."""
-    at = _AT.search(message)
+    at = _KEY_PATH.search(message)
     place = re.sub(r"\[(\d+|\.\.\.)\]", "", at["place"]) if at else ""
     if unknown := _UNKNOWN.search(message):
         fields = msgspec.structs.fields(_TABLES[place.partition(".")[0]])
@@ -272,5 +272,5 @@ def _refused(path: str, text: str, message: str) -> InputError:
         where = f"no such key in [{place}]" if place else "no such key"
         return input_error(path, where, line=line_of(text, unknown["key"]), value=unknown["key"], accepted=accepted,
                            hint=HINT)  # fmt: skip
-    what = _AT.sub("", message)
+    what = _KEY_PATH.sub("", message)
     return input_error(path, f"{place or 'the study'}: {what}", line=line_of(text, place.rpartition(".")[2]), hint=HINT)

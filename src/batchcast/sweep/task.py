@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -183,8 +183,7 @@ def digest_of(path: str) -> str:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A task without a result, and the reason."""
 
     key: str
@@ -196,10 +195,9 @@ def attempt(task: Task) -> dict[str, Any] | Failed:
     """Return the result row of a task, or the task's failure. The error of one task does not affect other tasks."""
     try:
         return perform(task)
-    except BatchcastError as error:
-        return Failed(task.key, task.label, str(error))
     except Exception as error:
-        return Failed(task.key, task.label, f"unexpected {type(error).__name__}: {error}")
+        why = str(error) if isinstance(error, BatchcastError) else f"unexpected {type(error).__name__}: {error}"
+        return Failed(task.key, task.label, why)
 
 
 def perform(task: Task) -> dict[str, Any]:

@@ -61,12 +61,12 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     return [check.__name__ for check in checks]
 
 
-def maker_of(given: Any, kind: str) -> Maker:
+def maker_of(predictor: Any, kind: str) -> Maker:
     """Return a function of the log that creates a new predictor, without the checks of `adapters.Checked`."""
 
     def make(log: Trace) -> Any:
         answers = {"answers": log.run_time.tolist()}
-        method = method_of(kind, fresh(given), known_at_submit=None, trace=log, seed=0, **answers)
+        method = method_of(kind, fresh(predictor), known_at_submit=None, trace=log, seed=0, **answers)
         return Numbers(method.inner, method.predictor_name) if isinstance(method, Checked) else method
 
     return make
@@ -219,20 +219,15 @@ def _answers(
     """Returns the jobs and predictions of a replay of the log, in log order."""
     driver, pairs = Driver({"it": predictor}, SystemState(64.0)), []
     for event in events(log, protocol):
-        if isinstance(event, Submit) and event.job.row == pickle_at:
-            driver = _moved(driver)
         if not isinstance(event, Submit):
             driver.tell(event)
             continue
-        if ask is None or ask[event.job.row]:
-            answers = [driver.submitted(event)["it"]]
-            answers += [driver.predictors["it"].predict(event.job, driver.state) for _ in range(repeat - 1)]
-            assert all(a == answers[0] for a in answers), (
-                f"job {event.job.row}: two calls of predict gave two predictions"
-            )
-            pairs.append((event.job, answers[0]))
-        else:
-            driver.submitted(event, ask=False)
+        row = event.job.row
+        driver = _moved(driver) if row == pickle_at else driver
+        answers = list(driver.submitted(event, ask is None or bool(ask[row])).values())
+        answers += [driver.predictors["it"].predict(event.job, driver.state) for _ in range(repeat - 1)]
+        assert all(a == answers[0] for a in answers), f"job {row}: two calls of predict gave two predictions"
+        pairs += [(event.job, answer) for answer in answers[:1]]
         driver.state.apply(event)
         driver.observe(event)
     return pairs
@@ -294,12 +289,17 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
     """Predictions made while a job is queued do not depend on how long the job will still wait, in any order of
     events.
     """
+
+    def points_of(log: Trace, clock: str) -> np.ndarray:
+        """Returns the points of all predictions in an order of events."""
+        return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
+
     for clock in CLOCKS[:2]:
-        points = _wait_points(make, log, clock)
+        points = points_of(log, clock)
         for row in range(3, len(log), max(len(log) // 8, 1)):
             instant = float(log.submit_time[row])
             until = log.submit_time <= instant
-            changed = _wait_points(make, poison(log, instant), clock)
+            changed = points_of(poison(log, instant), clock)
             np.testing.assert_array_equal(
                 points[until], changed[until], f"{clock}: a prediction used a wait before the wait had ended"
             )
@@ -398,11 +398,6 @@ WAIT_CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
     goes_on_when_attached_late,
     batch_path_on_every_clock,
 )
-
-
-def _wait_points(make: Maker, log: Trace, clock: str) -> np.ndarray:
-    """Returns the points of all predictions in an order of events."""
-    return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
 
 
 def _event(predictor: Any, state: SystemState, event: Any) -> None:

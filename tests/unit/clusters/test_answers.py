@@ -27,9 +27,9 @@ def test_nine_of_ten_jobs_end_by_the_90_percent_time_under_the_dependence_that_i
     for _ in range(4000):
         first = rng.random()
         second = first if together else rng.random()
-        held += math.exp(wait.inv_cdf(first)) + math.exp(run.inv_cdf(second)) <= end.at(0.9)
+        held += math.exp(wait.inv_cdf(first)) + math.exp(run.inv_cdf(second)) <= end.quantile(0.9)
     assert 0.88 <= held / 4000 <= 0.92
-    assert end.chance(end.at(0.9)) == pytest.approx(0.9, abs=0.03)
+    assert end.chance(end.quantile(0.9)) == pytest.approx(0.9, abs=0.03)
 
 
 def test_ends_that_are_told_too_early_are_told_later_until_nine_of_ten_hold() -> None:
@@ -46,7 +46,7 @@ def test_ends_that_are_told_too_early_are_told_later_until_nine_of_ten_hold() ->
 
 def test_a_wait_that_nobody_can_bound_leaves_no_chance_beyond_what_is_known() -> None:
     end = combined([10.0, math.inf], [5.0])
-    assert (end.chance(1e9), end.at(0.9)) == (0.5, math.inf)
+    assert (end.chance(1e9), end.quantile(0.9)) == (0.5, math.inf)
 
 
 def test_the_ratio_of_two_clusters_holds_its_interval_over_many_users() -> None:

@@ -73,17 +73,17 @@ class World:
                 name = action.job.job_id
                 self.step()
                 self.record[name] = action.entry
-                if action.what == "note":
+                if action.kind == "note":
                     continue
                 self.step()
-                if action.what == "plan":
+                if action.kind == "plan":
                     self.listed = start_list(self.record.values())
                     self.step()
                 if not self.jobs[name].finished:
                     self.set_by_agent(name, action, terms)
                 self.step()
                 if is_done(self.jobs[name], action) and not self.jobs[name].finished:
-                    self.record[name] = action.entry._replace(state=action.done, at=self.now)
+                    self.record[name] = action.entry._replace(state=action.final_state, at=self.now)
             for job, comment in stale(list(self.jobs.values()), self.record, terms):
                 self.step()
                 self.jobs[job.job_id] = self.jobs[job.job_id]._replace(admin_comment=comment)
@@ -96,7 +96,7 @@ class World:
         assert update.limit is not None or update.time_min is not None or update.admin_comment is not None
         if update.limit is not None and name not in self.unseen:
             assert name not in self.theirs or action.entry.how is How.TIME_MIN, "a change of somebody else's was undone"
-            assert update.limit == self.mine[name] or action.what == "plan"
+            assert update.limit == self.mine[name] or action.kind == "plan"
         for planned in (update.limit, update.time_min or None):
             if planned is not None and name not in self.unseen:
                 assert planned >= self.mine[name] - terms.over_time["p"], "below what OverTimeLimit covers"
@@ -285,7 +285,7 @@ def test_who_is_never_touched_and_why(job: Plannable, terms: Terms, why: str) ->
 def test_a_forecast_is_planned_with_as_far_as_overtimelimit_covers() -> None:
     for needs, limit in ((60.0, 5400.0), (6001.0, 6060.0)):
         (action,) = decide([waiting()], {}, TERMS, lambda _, n=needs: n, lambda _: "")
-        assert (action.what, action.limit, action.entry.user_limit) == ("plan", limit, 7200.0)
+        assert (action.kind, action.limit, action.entry.user_limit) == ("plan", limit, 7200.0)
     assert not decide([waiting()], {}, TERMS, lambda _: 7190.0, lambda _: "")
     assert not decide([waiting()], {}, TERMS, lambda _: "it has no forecast yet", lambda _: "")
     assert not decide([waiting()], {}, TERMS, lambda _: 60.0, lambda _: "its script contains --signal")

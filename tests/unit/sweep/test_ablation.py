@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from batchcast.sweep.compare import ablation, compare
+from batchcast.sweep.compare import ablation, compare, word_between
 
 pl = pytest.importorskip("polars")
 LONG = "easy:order=sjf,first_after=48h,refresh=yes"
@@ -49,3 +49,16 @@ def test_perfect_knowledge_ousts_no_plan_from_the_frontier() -> None:
         (LONG, "kernel:point=geometric"),
         ("easy-sjbf", "actual"),
     ]
+
+
+class FirstComeFirstServed:
+    """A scheduler of a user, as a plan of a study names it."""
+
+    def start(self, queue: Any, machine: Any, now: float) -> Any:
+        return [job for job in queue[:1] if machine.fits(job)]
+
+
+def test_a_users_own_scheduler_differs_by_more_than_one_word() -> None:
+    own = f"{__name__}:FirstComeFirstServed"
+    assert word_between((own, "kernel"), ("easy", "kernel")) == ""
+    assert word_between((own, "kernel:point=mean"), (own, "kernel")) == "kernel point=mean"

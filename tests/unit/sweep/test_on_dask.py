@@ -77,8 +77,8 @@ def swept(folder: Path, pool: Pool, kills: Process | None = None) -> Any:
             kills.kill()
             kills.wait()
 
-    ran = run(tasks, pool, keep)
-    assert ran.failed == []
+    failed = run(tasks, pool, keep)
+    assert failed == []
     assert len(landed) == len(set(landed)) == len(tasks) == 40
     return results(folder).drop(OF_A_RUN)
 

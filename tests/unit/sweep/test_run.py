@@ -51,29 +51,29 @@ def dies_once_met(task: Task) -> Mapping[str, Any] | Failed:
 
 def test_a_process_that_dies_costs_its_own_task_and_no_other(tasks: list[Task], tmp_path: Path) -> None:
     said: list[Failed] = []
-    dataset, ran = kept(tasks, tmp_path, perform=dies_once_met, tell=said.append)
+    dataset, failed = kept(tasks, tmp_path, perform=dies_once_met, tell=said.append)
     assert [one.label for one in said] == ["demo, replicate 1, easy-sjbf with actual"]
-    assert ran.failed == said
+    assert failed == said
     assert "process of this task ended early" in said[0].why
-    assert len(dataset.done()) == len(tasks) - 1
+    assert len(dataset.finished_keys()) == len(tasks) - 1
 
 
 def test_a_task_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path) -> None:
     late = 'period = [{name = "all"}, {name = "never", from = "2200-01-01"}]\n'
     both = tasks_of(read_study(late + STUDY.replace("replicates = 2", "replicates = 0")))
     ticks: list[int] = []
-    dataset, ran = kept(both, tmp_path, tick=ticks.append)
-    assert {one.label.split(",")[1] for one in ran.failed} == {" never"}
-    assert ran.kept == len(ran.failed) == len(dataset.done()) == 4
+    dataset, failed = kept(both, tmp_path, tick=ticks.append)
+    assert {one.label.split(",")[1] for one in failed} == {" never"}
+    assert len(failed) == len(dataset.finished_keys()) == 4
     assert ticks[-1] == 8
-    assert "widen the selection" in ran.failed[0].why
+    assert "widen the selection" in failed[0].why
 
 
 def test_what_is_kept_is_the_same_in_any_order_and_cut(tasks: list[Task], tmp_path: Path) -> None:
     first, _ = kept(tasks, tmp_path / "first")
     first.fold_all()
     second, _ = kept(tasks[7:], tmp_path / "second")
-    assert second.done() == {task.key for task in tasks[7:]}
+    assert second.finished_keys() == {task.key for task in tasks[7:]}
     second.fold_all()
     kept(tasks[:8][::-1], tmp_path / "second")
     second.declare(tasks, STUDY)
@@ -87,7 +87,7 @@ def test_a_killed_process_leaves_no_half_result(tasks: list[Task], tmp_path: Pat
     place = tmp_path / "results" / "log=demo"
     (place / ".half.parquet.1.part").write_bytes(b"PAR1")
     with dataset.alone():
-        assert len(dataset.done()) == 2
+        assert len(dataset.finished_keys()) == 2
         assert not list(place.glob("*.part"))
         with pytest.raises(UsageError, match="another sweep"), Dataset(tmp_path).alone():
             pass
@@ -98,7 +98,7 @@ def test_folding_keeps_every_row(tasks: list[Task], tmp_path: Path, monkeypatch:
     dataset, _ = kept(tasks, tmp_path)
     files = list((tmp_path / "results" / "log=demo").iterdir())
     assert sorted(path.name.startswith("many-") for path in files).count(True) == len(tasks) // 5
-    assert dataset.done() == {task.key for task in tasks}
+    assert dataset.finished_keys() == {task.key for task in tasks}
 
 
 def test_the_comparison_pairs_replicates_and_jobs(tasks: list[Task], tmp_path: Path) -> None:

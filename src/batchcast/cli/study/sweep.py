@@ -80,10 +80,10 @@ def run_study(study: Path, output: Path | None, pool: str, dry_run: bool, as_jso
     many = wishes["workers"] or (wish.workers if pool == "slurm" else os.cpu_count() or 1)
     tasks = tasks_of(declared, study.parent)
     dataset = Dataset(output or Path(f"{study.stem}-results"))
-    done = dataset.done()
-    todo = [task for task in tasks if task.key not in done]
+    finished = dataset.finished_keys()
+    todo = [task for task in tasks if task.key not in finished]
     if dry_run:
-        return _print_cost(study, declared, tasks, dataset, done, many, as_json)
+        return _print_cost(study, declared, tasks, dataset, finished, many, as_json)
     with dataset.alone():
         dataset.declare(tasks, text)
         failed = _run(todo, dataset, pool, many, wish, len(tasks)) if todo else []
@@ -101,15 +101,15 @@ def run_study(study: Path, output: Path | None, pool: str, dry_run: bool, as_jso
         raise BatchcastError(f"{counted(len(failed), 'task')} failed (named above)", hint=hint)
 
 
-def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, count: int) -> list[Any]:
+def _run(todo: list[Task], dataset: Dataset, pool_name: str, many: int, wish: Any, count: int) -> list[Any]:
     """Run the remaining tasks on the chosen pool; return the tasks that failed."""
     from ...sweep.run import pool_on, run
 
     before, workers = count - len(todo), dataset.folder / "workers"
-    with pool_on(place, many, wish, say, workers) as pool, progress(f"{count:,} tasks", count) as tick:
+    with pool_on(pool_name, many, wish, say, workers) as pool, progress(f"{count:,} tasks", count) as tick:
         tick(before)
         return run(todo, pool, dataset.keep, tick=lambda landed: tick(before + landed),
-                   tell=lambda one: say(f"failed: {one.label}: {one.why}")).failed  # fmt: skip
+                   tell=lambda one: say(f"failed: {one.label}: {one.why}"))  # fmt: skip
 
 
 @command.command(short_help="Tables of a study's results, with paired intervals.", json=JSON)
@@ -174,7 +174,7 @@ def _read(path: Path) -> tuple[str, Study]:
 
 
 def _print_cost(
-    path: Path, study: Study, tasks: list[Task], dataset: Dataset, done: set[str], workers: int, as_json: bool
+    path: Path, study: Study, tasks: list[Task], dataset: Dataset, finished: set[str], workers: int, as_json: bool
 ) -> None:
     """Print how many tasks remain, and how many core-hours they are expected to take."""
     from ...report.sweep import cost_table
@@ -182,7 +182,7 @@ def _print_cost(
 
     measured = measured_seconds(dataset.folder)
     stated = study.cost.seconds if study.cost else None
-    rows = estimate(tasks, done, measured, stated, workers)
+    rows = estimate(tasks, finished, measured, stated, workers)
     source = "unknown: set seconds under [cost], or let some tasks finish to measure them"
     if measured or stated is not None:
         source = f"measured on the tasks in {dataset.folder}" if measured else "given in the study ([cost] seconds)"

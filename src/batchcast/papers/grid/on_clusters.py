@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...clusters.configured import Configured, Input, inputs_of
-from ...clusters.offers import NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.offers import NO_ANSWER, Question, Reply, ask_all, compared
 from ...clusters.outcomes import learned_lateness
 from ...clusters.submit import submit
 from ...document import plain
@@ -106,7 +106,7 @@ class OfClusters:
         )
         return {one.cluster.name: one for one in said}, problems
 
-    def compare(self, job: Job, answers: Mapping[str, Said], counted: Counted, now: float) -> list[dict[str, Any]]:
+    def compare(self, job: Job, answers: Mapping[str, Reply], counted: Counted, now: float) -> list[dict[str, Any]]:
         """Return the offers (predicted times on a cluster) in the clusters' answers, best first."""
         return compared(list(answers.values()), self._question(job, counted, now), now)[0]
 

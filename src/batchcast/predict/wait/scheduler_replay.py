@@ -20,7 +20,7 @@ from ...events.state import SystemState
 from ...formats.slurm.resources import expand
 from ...job import JobRequest
 from ...machines.machine import Machine
-from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ...machines.request import UNKNOWN, MachineRequests, NodeRequest, keys_by_id
 from ...schedule.slurm.arrays import INFINITE
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
@@ -106,11 +106,10 @@ OtherJob = tuple[str, JobRequest, float | None, tuple[int, ...]]
 
 
 class MachineJobs(NamedTuple):
-    """Requests of jobs on a machine: its sizes, cached requests, running and waiting jobs, keys by job id, and nodes
-    that are down."""
+    """Requests of jobs on a machine: its sizes and names, cached requests, running and waiting jobs, keys by job id, and
+    nodes that are down."""
 
-    sizes: MachineSizes
-    details: RequestDetails
+    requests: MachineRequests
     other_jobs: list[OtherJob]
     keys: Mapping[str, Sequence[str]]
     down: list[tuple[str, float, float]]
@@ -131,7 +130,7 @@ class MachineJobs(NamedTuple):
         depends = any(each.extra.get(DEPENDS) for each in every)
         keys = keys_by_id({key: each.job_id for key, each, *_ in other_jobs}) if depends else {}
         down = [(name, -INFINITE, INFINITE) for name in sorted(at.nodes_away) if name in node_index]
-        return cls(MachineSizes.of(machine), RequestDetails.of(machine), other_jobs, keys, down, {})
+        return cls(MachineRequests(machine), other_jobs, keys, down, {})
 
     def request(self, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
         """Return a job's request, or the reason why it cannot fit the machine."""
@@ -147,8 +146,8 @@ class MachineJobs(NamedTuple):
     def _request(self, key: str, job: JobRequest, submit: float) -> NodeRequest | str:
         """Return a job's request with a run time of one second, or the reason why it cannot fit."""
         each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
-        made = self.sizes.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
-        return made if isinstance(made, str) else self.details.complete(made, job.job_id, job.extra, self.keys)
+        made = self.requests.request(key, job._replace(submit_time=submit), 1.0, kib_per_proc=each)
+        return made if isinstance(made, str) else self.requests.complete(made, job.job_id, job.extra, self.keys)
 
 
 def node_indices(nodes: str | None, node_index: Mapping[str, int]) -> tuple[int, ...]:

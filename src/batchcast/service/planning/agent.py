@@ -259,10 +259,10 @@ class Planner:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
         values |= self._notice(look, stored, outcome)
         actions = self._decide(look, record, terms, stored)
-        restores = [a for a in actions if a.what == "restore"]
+        restores = [a for a in actions if a.kind == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
         changes = [_change(a, a.entry.planned, a.entry.user_limit) for a in restores if a.job.job_id in fresh]
-        changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.what == "note"]
+        changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.kind == "note"]
         try:
             self._write_before(cluster, changes, values)
         except BatchcastError as error:  # restore the limits anyway; the next cycle repeats the write
@@ -271,8 +271,8 @@ class Planner:
         self._send("restoring", restores, terms, outcome)
         # a change that had no effect is tried again after an hour
         tried = {key for key, at in self._refused.items() if terms.now - at <= HOUR}
-        plans = [a for a in actions if a.what == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
-        record |= {a.job.job_id: a.entry for a in actions if a.what != "plan"}
+        plans = [a for a in actions if a.kind == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
+        record |= {a.job.job_id: a.entry for a in actions if a.kind != "plan"}
         sent = self._plan(cluster, updates.at_once(plans, terms), record, terms, outcome)
         record |= {a.job.job_id: a.entry for a in sent}
         notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, outcome)
@@ -405,14 +405,14 @@ class Planner:
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
             if job is not None and updates.is_done(job, action):
-                entry = action.entry._replace(state=action.done, at=self.transport.now())
+                entry = action.entry._replace(state=action.final_state, at=self.transport.now())
                 notes.append((entry, *change[1:3], "read back"))
-                outcome.planned += int(action.what == "plan")
-                outcome.restored += int(action.what == "restore")
+                outcome.planned += int(action.kind == "plan")
+                outcome.restored += int(action.kind == "restore")
             elif job is not None and not job.finished:
                 at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
                 outcome.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
-                if action.what == "plan" or action.job.job_id in fresh:
+                if action.kind == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
         record |= {entry.job_id: entry for entry, *_ in notes}
