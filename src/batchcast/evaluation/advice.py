@@ -119,7 +119,7 @@ def advise(
     best = min(tried, key=lambda name: tried[name])
     group = burst_groups(trace, procs)[window]
     difference = paired_differences(errors[spec], errors[best], group, np.random.default_rng(seed))[0]
-    if difference.word() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
+    if difference.verdict() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
         return None
     new = tuple(name for name in chosen if name not in FIELDS)
     mae_s = float(np.nanmean(errors[spec]))

@@ -59,7 +59,7 @@ class Comparison(Rows):
                     end / 60.0 for end in (change.value, change.low, change.high)
                 )
                 for row in self.part(part)
-                if (change := Difference.of(row, measure.name))
+                if (change := Difference.get(row, measure.name))
             }
             for part, measure in (("forecast", FORECAST[0]), ("schedule", SCHEDULE[0]))
         }
@@ -258,7 +258,7 @@ def _of_forecasts(
     group = np.unique(a.group, return_inverse=True)[1]
     changes = {}
     for measure in FORECAST_MEANS:
-        one = _change(measure.of(ours), measure.of(theirs), group, seed, resamples)
+        one = _change(measure.compute(ours), measure.compute(theirs), group, seed, resamples)
         if one.why_not:
             return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
         words = _decided_by(one, signed_time if measure.unit == "seconds" else "{:+.3f}".format)

@@ -54,7 +54,7 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 class Evaluation(Result):
     """All results of an evaluation. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
 
-    `other` is the validity of the machine model that was tried and not used. `waits` describes how well waits were
+    `rejected` is the validity of the machine model that was tried and not used. `waits` describes how well waits were
     predicted at submission; if it is None, `why_no_waits` gives the reason. `learned` describes the machine that was
     learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
     """
@@ -70,7 +70,7 @@ class Evaluation(Result):
     advice: Advice | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits | None = None
-    other: Validity | None = None
+    rejected: Validity | None = None
     waits: WaitAccuracy | None = None
     learned: str = ""
     tried_learning: bool = False
@@ -130,13 +130,13 @@ class Evaluation(Result):
     def results(self) -> list[dict[str, Any]]:
         """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
 
-        def of(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def with_part(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [{"part": part, **row} for row in rows]
 
         found = self.findings
-        rows = [*of("forecast", self.accuracy_rows()), *of("schedule", self.schedule_rows())]
+        rows = [*with_part("forecast", self.accuracy_rows()), *with_part("schedule", self.schedule_rows())]
         rows += [one.row() for one in (*found.steps, found.gain) if one] if found else []
-        rows += [*of("limits", self.limit_rows()), *of("waste", self.waste_rows())]
+        rows += [*with_part("limits", self.limit_rows()), *with_part("waste", self.waste_rows())]
         return rows + [one.row() for one in (self.validity, self.waits, self.advice) if one]
 
     def columns(self) -> dict[str, Any]:
@@ -302,10 +302,10 @@ def evaluate(
         # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
         kernel = "kernel" if protocol == "honest" and methods.get("kernel") == "kernel" else ""
         scores = score(
-            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, whole_of=kernel, tick=tick
+            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, unmasked_of=kernel, tick=tick
         )
-        limits = latest_limits(trace, inside, procs=procs, answers=scores.whole) if protocol == "honest" else None
-        return replace(scores, whole=None), limits
+        limits = latest_limits(trace, inside, procs=procs, answers=scores.unmasked) if protocol == "honest" else None
+        return replace(scores, unmasked=None), limits
 
     tasks: list[Task[Any]] = [Task("Predicting run times, advising limits", len(trace), predict)]
     if waits:
@@ -338,7 +338,7 @@ def _with_schedules(
     """Return the evaluation of predictions with every policy's schedules, or with the reason why there are no
     schedules."""
     if model.model is None:
-        return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
+        return replace(forecasts, why_not=model.why_not or NO_MACHINE, rejected=model.rejected)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
@@ -359,7 +359,7 @@ def _with_schedules(
         share = share_of_perfect_knowledge(requests, each.mean_wait_s, actual)
         outcomes[place] = replace(each, share_of_perfect=share, comparison=differences.get(each.name, {}))
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
-                   other=model.other, settings=settings)  # fmt: skip
+                   rejected=model.rejected, settings=settings)  # fmt: skip
 
 
 def _outcome_differences(
@@ -403,7 +403,7 @@ def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
         return spec
 
     def make(trace: Trace, max_procs: float) -> Any:
-        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, who=spec)
+        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, name=spec)
 
     make.__name__ = spec  # this name appears in notes about the predictor
     return make
@@ -414,7 +414,7 @@ class Chosen(NamedTuple):
 
     model: Model | None
     checked: Validity | None
-    other: Validity | None
+    rejected: Validity | None
     why_not: str = ""
 
     @property

@@ -57,7 +57,7 @@ class ScheduleRow:
     @property
     def wait_change(self) -> Difference | None:
         """The difference in mean wait to today's schedule; None if this row is today's schedule."""
-        return Difference.of(self.comparison, "mean_wait_s")
+        return Difference.get(self.comparison, "mean_wait_s")
 
     def row(self) -> dict[str, Any]:
         """Return the schedule's row as one object for JSON and tables."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from time import perf_counter, process_time
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
-from ..metrics.wait import BINS_S, good, identified_at, kept_by_window, log_crps, score_waits
+from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
@@ -82,7 +83,7 @@ def chance_figures(
         "good_likeliest": likeliest,
     }
     for level, is_inside in inside.items():
-        shares = kept_by_window(is_inside, WINDOW)
+        shares = share_by_window(is_inside, WINDOW)
         figures |= {f"interval_{level}": float(is_inside.mean()), f"interval_{level}_low": float(shares.min()),
                     f"interval_{level}_high": float(shares.max())}  # fmt: skip
     for name, least in TOLD_S.items():
@@ -120,7 +121,7 @@ class WaitRun:
     forecasts: Forecasts
     marked: np.ndarray
     answer: np.ndarray
-    near: np.ndarray
+    marked_near: np.ndarray
     near_jobs: np.ndarray
     seconds: float
     search_s: float
@@ -200,16 +201,18 @@ def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold
     """Return a method's results with the jobs that it marks as quick starters, by its mark, its bound or its point."""
     search_s = float(getattr(getattr(method, "fallback", None) or method, "search_s", 0.0))
     n = len(forecasts.points)
-    near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
+    marked_near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
     bound = forecasts.quantiles[:, -1] if forecasts.levels else near_jobs
     answer = bound if getattr(method, "answers_by", "point") == "bound" else forecasts.points
     marked = answer <= threshold
     if (marks := getattr(method, "latest_marks", None)) is not None:  # `pqstar`, which decides without a predicted wait
         mark, _, near_jobs = marks
-        marked, near = mark > 0, mark == 1
+        marked, marked_near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
     spent, chances = seconds - search_s, getattr(method, "chances", None)
-    return WaitRun(name, clock_of(method, on), forecasts, marked, answer, near, near_jobs, spent, search_s, chances)
+    return WaitRun(
+        name, clock_of(method, on), forecasts, marked, answer, marked_near, near_jobs, spent, search_s, chances
+    )
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, float]:
@@ -224,7 +227,7 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
     score = score_run(run, trace, rows, threshold)
     chances = None if run.chances is None else run.chances[rows]
     waited = recorded_wait(trace)[rows]
-    score |= chance_figures(taken(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)
+    score |= chance_figures(take_rows(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)
     quick = rows & (recorded_wait(trace) <= threshold)
     marks = not np.isnan(run.near_jobs).all()
     return {
@@ -232,7 +235,7 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
         "quick_s": threshold,
         "protocol": run.protocol,
         **score,
-        "near_share": float(run.near[quick].mean()) if marks and quick.any() else float("nan"),
+        "near_share": float(run.marked_near[quick].mean()) if marks and quick.any() else float("nan"),
         "near_jobs": float(run.near_jobs[rows].mean()) if marks else float("nan"),
         "seconds": run.seconds,
     }
@@ -243,9 +246,10 @@ def crps(run: WaitRun, trace: Trace) -> np.ndarray:
     return crps_of(recorded_wait(trace), run.forecasts)
 
 
-def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions for some rows of the log, without the text of their basis."""
-    return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
+def take_rows(forecasts: Forecasts, mask: np.ndarray) -> Forecasts:
+    """Return the predictions for the jobs in `mask` (n,), with the basis of each prediction."""
+    basis, grounds = (list(compress(words, mask.tolist())) for words in (forecasts.basis, forecasts.grounds))
+    return Forecasts(forecasts.points[mask], forecasts.levels, forecasts.quantiles[mask], basis, grounds)
 
 
 def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[str, list[str]]:
@@ -268,7 +272,7 @@ def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float,
     for row, (threshold, run) in zip(rows, runs):
         if (share := shares.get(threshold)) is not None:
             chances = None if run.chances is None else run.chances[scored]
-            score = quick_score(taken(run.forecasts, scored), chances, threshold)
+            score = quick_score(take_rows(run.forecasts, scored), chances, threshold)
             row["identified_like_pqstar"] = identified_at(score, wait <= threshold, share)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.wait import crps_of, quick_score, taken, transforms
+from ..evaluation.wait import crps_of, quick_score, take_rows, transforms
 from ..events.recorded import Forecasts
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
@@ -183,7 +183,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
 
 def _of(one: Scored, rows: np.ndarray) -> Scored:
     """Return a method's forecasts for a subset of the jobs."""
-    return Scored(one.predictor, taken(one.forecasts, rows), None if one.chances is None else one.chances[rows])
+    return Scored(one.predictor, take_rows(one.forecasts, rows), None if one.chances is None else one.chances[rows])
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:

@@ -96,8 +96,8 @@ def _row(
     row["replicated"] = {key: _change(pairs, key, "theirs") for key in differences}
     row["ratios"] = {key: _ratio(pairs, key, "theirs") for key in ratios}
     users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
-    row["users_longer"] = OverReplicates.of(users[:, 0], 0.0)
-    row["worst_user_ratio"] = OverReplicates.of(users[:, 1], 1.0)
+    row["users_longer"] = OverReplicates.from_values(users[:, 0], 0.0)
+    row["worst_user_ratio"] = OverReplicates.from_values(users[:, 1], 1.0)
     return row | _paired(mine, theirs, seed)
 
 
@@ -107,13 +107,13 @@ _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs",
 def _change(pairs: Any, key: str, other: str) -> OverReplicates:
     """Returns a measure's paired differences over the replicates; the reference plan's columns have names that end in
     `other`."""
-    return OverReplicates.of((pairs[key] - pairs[f"{key}_{other}"]).to_numpy(), 0.0)
+    return OverReplicates.from_values((pairs[key] - pairs[f"{key}_{other}"]).to_numpy(), 0.0)
 
 
 def _ratio(pairs: Any, key: str, other: str) -> OverReplicates:
     """Returns a measure's paired ratios over the replicates; NaN if the other plan's value is 0."""
     mine, theirs = pairs[key].to_numpy(), pairs[f"{key}_{other}"].to_numpy()
-    return OverReplicates.of(np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0), 1.0)
+    return OverReplicates.from_values(np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0), 1.0)
 
 
 def _users_longer(
