@@ -19,6 +19,7 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
+from ..metrics.bursts import bursts
 from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
@@ -45,12 +46,35 @@ def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
     return log_crps(wait, forecasts.levels if has_median else (0.5,), np.where(values <= SHORTEST, 0.0, values))
 
 
-def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:
-    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the predicted probability,
-    else the negative point prediction."""
-    if chances is None:
-        return -forecasts.points
-    return reached(chances, np.full(len(chances), threshold))
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One method's predictions for n jobs, and its probabilities.
+
+    `chances` has the probability that each job has started by the end of each bin of predict/hazard, shape (n, bins);
+    None if the method gives no probabilities.
+    """
+
+    predictor: str
+    forecasts: Forecasts
+    chances: np.ndarray | None
+
+    def take(self, mask: np.ndarray) -> Scored:
+        """Return the predictions for the jobs in `mask` (n,)."""
+        chances = None if self.chances is None else self.chances[mask]
+        return Scored(self.predictor, take_rows(self.forecasts, mask), chances)
+
+    def quick_score(self, threshold: float) -> np.ndarray:
+        """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the predicted probability,
+        else the negative point prediction."""
+        if self.chances is None:
+            return -self.forecasts.points
+        return reached(self.chances, np.full(len(self.chances), threshold))
+
+
+def take_rows(forecasts: Forecasts, mask: np.ndarray) -> Forecasts:
+    """Return the predictions for the jobs in `mask` (n,), with the basis of each prediction."""
+    basis, grounds = (list(compress(words, mask.tolist())) for words in (forecasts.basis, forecasts.grounds))
+    return Forecasts(forecasts.points[mask], forecasts.levels, forecasts.quantiles[mask], basis, grounds)
 
 
 def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
@@ -60,9 +84,7 @@ def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
     return reached(chances, wait - spread)
 
 
-def chance_figures(
-    forecasts: Forecasts, chances: np.ndarray | None, wait: np.ndarray, run: np.ndarray, threshold: float
-) -> dict[str, Any]:
+def chance_figures(scored: Scored, wait: np.ndarray, run: np.ndarray, threshold: float) -> dict[str, Any]:
     """Return the measures of one method's row: CRPS, quick starters identified at 4 % misguided, coverage, and share of
     jobs whose wait lies in the range predicted as likeliest.
 
@@ -70,16 +92,15 @@ def chance_figures(
     the highest value over windows of 5,000 jobs; `told_1h_80` and similar keys are for jobs with a predicted wait of an
     hour or more. Measures that do not apply to a method are NaN.
     """
-    quick = wait <= threshold
     nothing, likeliest = np.full(len(wait), np.nan), float("nan")
     inside = {80: nothing, 90: nothing}
-    if chances is not None:
-        at = transforms(chances, wait)
-        likeliest = float(good(likeliest_point(chances), wait, run).mean())
+    if scored.chances is not None:
+        at = transforms(scored.chances, wait)
+        likeliest = float(good(likeliest_point(scored.chances), wait, run).mean())
         inside = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
     figures: dict[str, Any] = {
-        "crps_log": float(crps_of(wait, forecasts).mean()),
-        "identified_at_4": identified_at(quick_score(forecasts, chances, threshold), quick, AT_MISGUIDED),
+        "crps_log": float(crps_of(wait, scored.forecasts).mean()),
+        "identified_at_4": identified_at(scored.quick_score(threshold), wait <= threshold, AT_MISGUIDED),
         "good_likeliest": likeliest,
     }
     for level, is_inside in inside.items():
@@ -87,7 +108,7 @@ def chance_figures(
         figures |= {f"interval_{level}": float(is_inside.mean()), f"interval_{level}_low": float(shares.min()),
                     f"interval_{level}_high": float(shares.max())}  # fmt: skip
     for name, least in TOLD_S.items():
-        so_long = forecasts.points >= least
+        so_long = scored.forecasts.points >= least
         figures[f"told_{name}_jobs"] = int(so_long.sum())
         for level, is_inside in inside.items():
             figures[f"told_{name}_{level}"] = float(is_inside[so_long].mean()) if so_long.any() else float("nan")
@@ -112,22 +133,17 @@ DEFAULT_PROTOCOL = "honest"
 
 
 @dataclass(frozen=True, slots=True)
-class WaitRun:
+class WaitRun(Scored):
     """One method's results on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and
     its cost."""
 
-    predictor: str
     protocol: str
-    forecasts: Forecasts
     marked: np.ndarray
     answer: np.ndarray
     marked_near: np.ndarray
     near_jobs: np.ndarray
     seconds: float
     search_s: float
-    chances: np.ndarray | None = None
-    """Probability that each job has started by the end of each bin of predict/hazard, shape (n, bins); None if the
-    method gives no probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +225,9 @@ def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold
         mark, _, near_jobs = marks
         marked, marked_near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
-    spent, chances = seconds - search_s, getattr(method, "chances", None)
-    return WaitRun(
-        name, clock_of(method, on), forecasts, marked, answer, marked_near, near_jobs, spent, search_s, chances
-    )
+    chances, clock = getattr(method, "chances", None), clock_of(method, on)
+    cost = seconds - search_s, search_s
+    return WaitRun(name, forecasts, chances, clock, marked, answer, marked_near, near_jobs, *cost)
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, float]:
@@ -225,10 +240,9 @@ def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) ->
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
     """Return one flat row for `--json`: the measures, quick starters in the recent history, and the cost."""
     score = score_run(run, trace, rows, threshold)
-    chances = None if run.chances is None else run.chances[rows]
-    waited = recorded_wait(trace)[rows]
-    score |= chance_figures(take_rows(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)
-    quick = rows & (recorded_wait(trace) <= threshold)
+    wait = recorded_wait(trace)
+    score |= chance_figures(run.take(rows), wait[rows], trace.run_time[rows], threshold)
+    quick = rows & (wait <= threshold)
     marks = not np.isnan(run.near_jobs).all()
     return {
         "predictor": run.predictor,
@@ -244,12 +258,6 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
 def crps(run: WaitRun, trace: Trace) -> np.ndarray:
     """Return the CRPS (n,) of log(1 + wait) of a run; NaN for jobs that were not predicted."""
     return crps_of(recorded_wait(trace), run.forecasts)
-
-
-def take_rows(forecasts: Forecasts, mask: np.ndarray) -> Forecasts:
-    """Return the predictions for the jobs in `mask` (n,), with the basis of each prediction."""
-    basis, grounds = (list(compress(words, mask.tolist())) for words in (forecasts.basis, forecasts.grounds))
-    return Forecasts(forecasts.points[mask], forecasts.levels, forecasts.quantiles[mask], basis, grounds)
 
 
 def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[str, list[str]]:
@@ -271,8 +279,7 @@ def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float,
     shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
     for row, (threshold, run) in zip(rows, runs):
         if (share := shares.get(threshold)) is not None:
-            chances = None if run.chances is None else run.chances[scored]
-            score = quick_score(take_rows(run.forecasts, scored), chances, threshold)
+            score = run.take(scored).quick_score(threshold)
             row["identified_like_pqstar"] = identified_at(score, wait <= threshold, share)
 
 
@@ -290,12 +297,11 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
     wait = recorded_wait(trace)
     rows = ~np.isnan(wait)
     if cancelled == "skip":
-        rows = rows & ~np.isnan(trace.run_time)
+        rows &= ~np.isnan(trace.run_time)
     if not rows.any():
         raise NoAnswer(f"{trace.info.source}: no job has a recorded wait", hint="a log with start times")
     if jobs is not None:
-        place = np.arange(1, len(trace) + 1)
-        rows = rows & (place >= jobs[0]) & (place <= jobs[1])
+        rows[: jobs[0] - 1], rows[jobs[1] :] = False, False
     if not rows.any():
         raise NoAnswer(f"none of the {len(trace)} jobs of the log can be scored", hint="a wider --places")
     return np.asarray(rows)
@@ -501,7 +507,7 @@ def judge_waits(
         return missing
     if len(places) < LEAST_JUDGED:
         return f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
-    if _submissions(trace, places) < LEAST_JUDGED:
+    if bursts(trace.nominal("user_id").codes[places], trace.submit_time[places], SAME_S).max() + 1 < LEAST_JUDGED:
         return f"the latest {len(places):,} jobs came in fewer than {LEAST_JUDGED} separate submissions"
     first = max(0, int(places[0]) - HISTORY)
     part = trace.take(np.arange(first, int(places[-1]) + 1))
@@ -523,14 +529,6 @@ def judge_waits(
         job = str(part.job_id[judged][at])
         example = WaitExample(job, float(likely[at]), float(bound[at]), float(wait[at]))
     return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1], example)
-
-
-def _submissions(trace: Trace, places: np.ndarray) -> int:
-    """Return the number of separate submissions (`LEAST_JUDGED`) among these rows of a log."""
-    user, submit = trace.nominal("user_id").codes[places], trace.submit_time[places]
-    order = np.lexsort((submit, user))
-    same = (np.diff(user[order]) == 0) & (np.diff(submit[order]) <= SAME_S)
-    return len(places) - int(same.sum())
 
 
 def _missing() -> str:
