@@ -125,8 +125,8 @@ def score(
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
     scored = inside & ran
     makers = methods if isinstance(methods, Mapping) else {spec: spec for spec in methods}
-    specs, total = list(makers), log.info.max_procs
-    fitted = {spec: fresh_predictor(fresh(makers[spec]), trace, total, seed, name=spec) for spec in specs}
+    total = log.info.max_procs
+    fitted = {spec: fresh_predictor(fresh(maker), trace, total, seed, name=spec) for spec, maker in makers.items()}
     timed = {spec: Timed(wanted.wrap(method), perf_counter) for spec, method in fitted.items()}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
     requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
@@ -150,7 +150,7 @@ def score(
         rows={spec: row(spec, each) for spec, each in forecasts.items()},
         scored=scored,
         never_ran=int((inside & ~ran).sum()),
-        against=reference_of(specs, None, RUN_TIME),
+        against=reference_of(list(makers), None, RUN_TIME),
         seed=seed,
         per=wanted.per,
         unmasked=timed[unmasked_of].answer if unmasked_of in timed else None,

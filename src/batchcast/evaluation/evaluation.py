@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -342,13 +343,9 @@ def _with_schedules(
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
-        made = simulate_all(trace, model.model, policies, planners, workers, bar)
+        outcomes = simulate_all(trace, model.model, policies, planners, inside, workers, bar)
     except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
-    outcomes = [
-        ScheduleRow(name, spec, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s}, each)
-        for name, spec, each in made
-    ]
     checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
     _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
@@ -476,10 +473,12 @@ def learn_model(
 
 
 def simulate_all(
-    trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
-) -> list[tuple[str, str, Schedule]]:
-    """Return the schedule of every policy with every predictor; each simulation has its own copy of the predictor."""
-    pairs = [(name, spec) for name in policies for spec in planners]
+    trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], inside: np.ndarray,
+    workers: int, bar: Any,
+) -> list[ScheduleRow]:  # fmt: skip
+    """Return the row of every policy with every predictor, measured over the jobs in `inside` (n,); each simulation has
+    its own copy of the predictor."""
+    pairs = list(product(policies, planners))
 
     def run(name: str, spec: str, tick: Tick) -> Schedule:
         return model.run(trace, policies[name], planners[spec], clock=perf_counter, tick=tick)
@@ -488,8 +487,10 @@ def simulate_all(
         Task(f"Simulating {name}, planned with {named(spec)}", len(trace), partial(run, name, spec))
         for name, spec in pairs
     ]
-    made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)
-    return [(*pair, schedule) for pair, schedule in zip(pairs, made)]
+    return [
+        ScheduleRow(*pair, {**made.measures(inside[made.rows]), "kernel_s": made.kernel_s}, made)
+        for pair, made in zip(pairs, under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar))
+    ]
 
 
 def _has_more(checked: Validity) -> bool:

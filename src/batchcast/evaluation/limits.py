@@ -71,11 +71,8 @@ class Limits:
     scored: np.ndarray
     bounds: Mapping[float, np.ndarray] = field(default_factory=dict)
     measures: ClassVar = MEASURES
-
-    @property
-    def reference(self) -> str:
-        """The rule with which the other rules are compared: the users' own limits."""
-        return "own"
+    reference: ClassVar = "own"
+    """The rule with which the other rules are compared: the users' own limits."""
 
     def per_job(self, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return for each job whether its own limit ended it, whether the rule's limit kills it, and its unused

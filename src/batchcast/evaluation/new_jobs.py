@@ -145,12 +145,10 @@ def _longer(earlier: Trace, name: str, values: list[Any]) -> Any:
         return np.append(numbers, [_number(name, value) for value in values])  # type: ignore[arg-type]
     if not isinstance(before, Nominal):
         before = Nominal(np.full(len(earlier), -1, np.int32), ())
-    words = [None if value is None or value != value else str(value) for value in values]
-    places = {str(value): k for k, value in enumerate(before.categories)}
-    added = [word for word in dict.fromkeys(words) if word is not None and word not in places]
-    places |= {word: k for k, word in enumerate(added, len(before.categories))}
-    codes = [-1 if word is None else places[word] for word in words]
-    return Nominal(np.append(before.codes, codes).astype(np.int32), (*before.categories, *added))
+    categories = {str(value): value for value in before.categories}
+    words = [None if value is None or value != value else categories.get(str(value), str(value)) for value in values]
+    codes = np.append(before.codes, len(before.categories) + np.arange(len(words)))
+    return Nominal.recode(codes, [*before.categories, *words])
 
 
 def _number(name: str, value: Any) -> float:

@@ -19,29 +19,9 @@ QUANTILES = (0.25, 0.5, 0.75, 0.95)
 COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_run_ratio")
 
 
-def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
-    """Return a recipe with the log's jobs, machine, load and number of users; NoAnswer if one of these is unknown.
-
-    `longest` is the longest time limit; the recipe uses no other property of the log.
-    """
-    known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
-    span = float(np.ptp(log.submit_time)) if len(log) else 0.0
-    if span <= 0 or not log.info.max_procs > 0 or int(known.sum()) < 2:
-        raise NoAnswer(
-            f"{log.info.source}: to imitate a log, its jobs, their span and the machine's size must be known",
-            hint="--procs-total N",
-        )
-    area = float((log.run_time * log.procs("alloc"))[known].sum())
-    users = len(np.unique(log.nominal("user_id").codes)) or None
-    procs = int(log.info.max_procs)
-    return Recipe(
-        jobs=int(known.sum()), procs=procs, load=area / span / procs, users=users, longest=longest, waits="none", **more
-    )
-
-
 def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
-    """Return two flat rows, for the log and for a synthetic log; the second row has the distances between the two logs'
-    distributions.
+    """Return two flat rows, for the log and for a synthetic log with the log's jobs, machine, load and number of users;
+    the second row has the distances between the two logs' distributions.
 
     `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
     `longest` defaults to the longest time limit that at least one job in a hundred requests.
@@ -52,7 +32,16 @@ def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict
         if not len(often):
             raise NoAnswer(f"{log.info.source}: no request is common enough to be the longest one", hint="--longest")
         longest = float(max(often.max(), 60.0))
-    recipe = recipe_like(log, longest=longest)
+    is_known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
+    jobs, seconds = int(is_known.sum()), float(np.ptp(log.submit_time)) if len(log) else 0.0
+    if seconds <= 0 or not log.info.max_procs > 0 or jobs < 2:
+        raise NoAnswer(
+            f"{log.info.source}: to imitate a log, its jobs, their span and the machine's size must be known",
+            hint="--procs-total N",
+        )
+    area = float((log.run_time * log.procs("alloc"))[is_known].sum())
+    users, procs = len(np.unique(log.nominal("user_id").codes)) or None, int(log.info.max_procs)
+    recipe = Recipe(jobs=jobs, procs=procs, load=area / seconds / procs, users=users, longest=longest, waits="none")
     imitation = make_log(np.random.default_rng(seed), recipe)
     real, synthetic = samples(log), samples(imitation)
     distances = {f"distance_{name}": cdf_distance(real[name], synthetic[name]) for name in COMPARED}

@@ -78,8 +78,7 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     """
     if not sample.jobs:
         return {"jobs": 0, **{each.name: float("nan") for each in measures}}
-    values = ((each.name, each.compute(sample)) for each in measures)
-    return {"jobs": sample.jobs, **{name: float(np.mean(value)) for name, value in values}}
+    return {"jobs": sample.jobs, **{each.name: float(np.mean(each.compute(sample))) for each in measures}}
 
 
 def mean(values: np.ndarray) -> float:
