@@ -325,7 +325,7 @@ def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
         if rule != "ours":
             for values in ({k: 1000.0 * v for k, v in wasted.items()}, failed):
                 one = paired_differences(values["ours"][None], values[rule], group, np.random.default_rng(0))[0]
-                line += f"{one.word():8}{one.difference:+.4g} ({one.low:+.4g} to {one.high:+.4g})".ljust(32)
+                line += f"{one.verdict():8}{one.difference:+.4g} ({one.low:+.4g} to {one.high:+.4g})".ljust(32)
             line += median_process(*(np.bincount(group, wasted[one]) for one in ("ours", rule)))
         print(line)
 

@@ -81,7 +81,7 @@ def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) 
                 continue
             draws = np.random.default_rng(boot)
             pair = paired_differences(values[arm][None] / unit, values[arms[0]] / unit, group, draws)[0]
-            row[f"{name} difference"] = f"{pair.difference:.1f} ({pair.low:.1f} to {pair.high:.1f}): {pair.word()}"
+            row[f"{name} difference"] = f"{pair.difference:.1f} ({pair.low:.1f} to {pair.high:.1f}): {pair.verdict()}"
         rows.append(row)
     return rows
 

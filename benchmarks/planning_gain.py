@@ -372,7 +372,7 @@ def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 
                 np.random.default_rng(boot),
             )[0]
             row = {"procs": label, "jobs": int(here.sum()), "what": what, **means, "difference": pair.difference,
-                   "low": pair.low, "high": pair.high, "word": pair.word()}  # fmt: skip
+                   "low": pair.low, "high": pair.high, "word": pair.verdict()}  # fmt: skip
             rows.append(row | {"lab_gain": 1 - means["lab_with"] / means["lab_without"],
                                "sim_gain": 1 - means["sim_with"] / means["sim_without"]})  # fmt: skip
     return rows

@@ -53,7 +53,7 @@ def table(path: Path, floor: float) -> None:
         line = f"{name:10}{asked[name].sum():12,.0f}{spent[name].sum():13,.0f}{cut[name].mean():14.1f}   "
         for values in (spent, cut) if name != "by name" else ():
             one = paired_differences(values["by name"][None], values[name], group, np.random.default_rng(0))[0]
-            line += f"{one.word()} {one.difference:+.3g} ({one.low:+.3g} to {one.high:+.3g})   "
+            line += f"{one.verdict()} {one.difference:+.3g} ({one.low:+.3g} to {one.high:+.3g})   "
         print(line)
 
 

@@ -157,7 +157,7 @@ def rows_of(name: str, ran: Ran) -> list[dict[str, Any]]:
 
 
 def _words(pair: PairedDifference) -> str:
-    return f"{pair.difference:+.2f} ({pair.low:+.2f} to {pair.high:+.2f}): {pair.word()}"
+    return f"{pair.difference:+.2f} ({pair.low:+.2f} to {pair.high:+.2f}): {pair.verdict()}"
 
 
 def means_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

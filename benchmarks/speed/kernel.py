@@ -157,7 +157,7 @@ def ablation(parts: dict[str, Part]) -> None:
             points = make("runtime", f"kernel:{words}").predict_trace(trace).points
             late, near = difference(points, whole, trace)
             shown = words.removeprefix("point=median,")
-            print(f"{'':16}{shown:14}{interval(late, 0):>28}{interval(near, 4):>30}  {late.word()}", flush=True)
+            print(f"{'':16}{shown:14}{interval(late, 0):>28}{interval(near, 4):>30}  {late.verdict()}", flush=True)
 
 
 def against(parts: dict[str, Part], others: tuple[str, ...] = OTHERS) -> None:
@@ -173,7 +173,7 @@ def against(parts: dict[str, Part], others: tuple[str, ...] = OTHERS) -> None:
             if spec != "kernel":
                 late, near = difference(whole, points, trace)
                 largest = f"  {late.largest_share:.0%} one group's" if late.is_decided_by_one else ""
-                verdict = f"  {late.word()}, {near.word(lower_is_better=False)}"
+                verdict = f"  {late.verdict()}, {near.verdict(lower_is_better=False)}"
                 line += f"{interval(late, 0):>26}{interval(near, 3):>26}{verdict}{largest}"
             print(line, flush=True)
 

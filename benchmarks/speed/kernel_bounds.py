@@ -83,7 +83,7 @@ def limit_line(row: dict[str, Any]) -> str:
         f"{row['limits']:14}killed of 1,000 {row['killed_per_thousand']:6.1f}"
         f"  not by own {row['killed_beyond_own_per_thousand']:6.1f}  unused core-h {row['over_request_core_h']:13,.0f}"
     )
-    stated = Difference.of(row, "mean_unused_core_h")
+    stated = Difference.get(row, "mean_unused_core_h")
     if stated is None:
         return line
     return f"{line}  less own, a job: {stated.low:+.2f} to {stated.high:+.2f}"

@@ -86,7 +86,7 @@ def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> tuple[str, list[V
         error, accuracy = measures(points, trace)
         late, near = difference(whole, points, trace)
         largest = f"  {late.largest_share:.0%} one group's" if late.is_decided_by_one else ""
-        found.append(Verdicts(spec.partition(":")[0], late.word(), near.word(lower_is_better=False)))
+        found.append(Verdicts(spec.partition(":")[0], late.verdict(), near.verdict(lower_is_better=False)))
         print(
             f"{'':10}{spec.replace(ON + ',', ''):42}{np.nanmean(error):8.0f}{np.nanmean(accuracy):6.3f}"
             f"{interval(late, 0):>26}{interval(near, 3):>26}  {found[-1].late}, {found[-1].near}"

@@ -17,9 +17,9 @@ from time import process_time
 import numpy as np
 
 from batchcast.evaluation.differences import burst_groups
-from batchcast.evaluation.wait import WINDOW, crps_of, parse_jobs, recorded_wait, scored_rows, taken, transforms
+from batchcast.evaluation.wait import WINDOW, crps_of, parse_jobs, recorded_wait, scored_rows, take_rows, transforms
 from batchcast.metrics.paired import paired_differences
-from batchcast.metrics.wait import kept_by_window
+from batchcast.metrics.wait import share_by_window
 from batchcast.predict.hazard.calibrated_waits import EACH, Bursts
 from batchcast.predict.wait import forecast as module
 from batchcast.predict.wait.forecast import Forecast
@@ -40,10 +40,10 @@ def scores_of(log: Trace, scored: np.ndarray, each: int) -> dict[str, np.ndarray
     at = transforms(method.chances[scored], wait)
     kept = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
     error = np.abs(said.points[scored] - wait)
-    crps = crps_of(wait, taken(said, scored))
+    crps = crps_of(wait, take_rows(said, scored))
     cells = [f"{each} a doubling" if each < ALL else "every submission", f"{crps.mean():.3f}"]
     for level, held in kept.items():
-        windows = kept_by_window(held, WINDOW)
+        windows = share_by_window(held, WINDOW)
         near = np.mean(np.abs(windows - level / 100) <= 0.08)
         cells.append(f"{held.mean():.1%}, {windows.min():.1%} to {windows.max():.1%}, {near:.0%} within 8 points")
     cells += [f"{error.mean() / 60:.0f} min", f"{np.median(error) / 60:.1f} min", f"{cpu:.0f}", f"{method.votes:,}"]
@@ -69,7 +69,7 @@ def main() -> None:
     group = np.unique(burst_groups(log)[scored], return_inverse=True)[1]
     for name, values in bursts.items():
         one = paired_differences(values[None], every[name], group, np.random.default_rng(0))[0]
-        word = one.word(lower_is_better=name != "80 % kept")
+        word = one.verdict(lower_is_better=name != "80 % kept")
         print(f"{name}: {one.difference:+.4g} ({one.low:+.4g} to {one.high:+.4g}), {word}; "
               f"one group owns {one.largest_share:.0%}")  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from batchcast.metrics.beside import Axis, Waited, beside
+from batchcast.metrics.smaller_requests import Axis, Waited, compare_smaller_requests
 from batchcast.predict.recommend import recommend_limit
 from batchcast.service.answers.advice import RISK
 from batchcast.service.answers.track_record import median
@@ -52,17 +52,19 @@ def judged(log: Any) -> dict[str, Any]:
     found |= {"both": 0, "same_side": 0, "seconds": []}
     for places in kinds.values():
         before = [
-            k for k in places if jobs[k].submit < until and np.isfinite([jobs[k].wait, runs[k], jobs[k].asked[0]]).all()
+            k
+            for k in places
+            if jobs[k].submit < until and np.isfinite([jobs[k].wait, runs[k], jobs[k].request[0]]).all()
         ]
         if len(before) < LEAST:
             continue
         found["kinds"] += 1
         best = recommend_limit([runs[k] for k in before], [False] * len(before), RISK, floor=300, step=300).limit_s
-        if not median(jobs[k].asked[0] for k in before) >= LEAST_WASTE * best:
+        if not median(jobs[k].request[0] for k in before) >= LEAST_WASTE * best:
             continue
         found["advised"] += 1
         begun = time.process_time()
-        told = beside([jobs[k] for k in before], early, Axis.LIMIT, best)
+        told = compare_smaller_requests([jobs[k] for k in before], early, Axis.LIMIT, best)
         found["seconds"].append(time.process_time() - begun)
         if told is None:
             continue
@@ -77,14 +79,14 @@ def judged(log: Any) -> dict[str, Any]:
 
 def differences(these: Iterable[Waited], others: Iterable[Waited], queue: str, advised: float) -> list[float]:
     """Return a difference of waits for each day: how much shorter the jobs waited that requested between half of
-    `advised` and `advised`. The jobs and days are chosen as in `beside`."""
+    `advised` and `advised`. The jobs and days are chosen as in `compare_smaller_requests`."""
     days: dict[float, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    kept = [job for job in these if job.queue == queue and job.asked[0] > advised]
-    usual = median(job.asked[1] for job in kept)
+    kept = [job for job in these if job.queue == queue and job.request[0] > advised]
+    usual = median(job.request[1] for job in kept)
     for job in kept:
         days[job.submit // 86400.0][0].append(job.wait)
     for job in others:
-        alike = usual / 2 <= job.asked[1] <= usual * 2 and advised / 2 <= job.asked[0] <= advised
+        alike = usual / 2 <= job.request[1] <= usual * 2 and advised / 2 <= job.request[0] <= advised
         if job.queue == queue and alike:
             days[job.submit // 86400.0][1].append(job.wait)
     return [median(a) - median(b) for a, b in days.values() if a and b]

@@ -62,8 +62,8 @@ class Scores:
 
     `rows` has a `ForecastRow` per method. `scored` (n,) marks the jobs inside the score mask that ran; `never_ran`
     counts the jobs inside the mask that did not run. `against` is the reference method of comparisons, if any; `seed`
-    seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions of all jobs, if the caller of
-    `score` requested them.
+    seeds the intervals; memory is in MiB per `per`. `unmasked` has one method's predictions of all jobs, if the caller
+    of `score` requested them.
     """
 
     trace: Trace
@@ -75,7 +75,7 @@ class Scores:
     against: str = ""
     seed: int = 0
     per: str = ""
-    whole: Forecasts | None = None
+    unmasked: Forecasts | None = None
 
     @property
     def points(self) -> dict[str, np.ndarray]:
@@ -102,7 +102,7 @@ def score(
     mask: np.ndarray | None = None,
     seed: int = 0,
     target: str = "run_time",
-    whole_of: str = "",
+    unmasked_of: str = "",
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
     """Replay a log once and collect every predictor's prediction at the submission of each scored job.
@@ -111,9 +111,9 @@ def score(
     The methods learn from the whole trace; `mask` (n,) says which jobs are scored (default: all). The methods are
     compared with `recent_mean`, else with `requested`, else with the first method (`Scores.held_against` sets another
     reference). Equal seeds give equal confidence intervals. `target` is `run_time` or `memory`: for `memory`, measures
-    are in MiB, and `Scores.trace` has peak memory in place of run times. `whole_of` names the method whose predictions
-    of all jobs, scored or not, are added as `Scores.whole`. `tick(done)` is called from time to time with the number of
-    submissions so far.
+    are in MiB, and `Scores.trace` has peak memory in place of run times. `unmasked_of` names the method whose
+    predictions of all jobs, scored or not, are added as `Scores.unmasked`. `tick(done)` is called from time to time
+    with the number of submissions so far.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
@@ -125,22 +125,22 @@ def score(
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
     scored = inside & ran
     makers = methods if isinstance(methods, Mapping) else {spec: spec for spec in methods}
-    specs, total = list(makers), log.info.max_procs
-    fitted = {spec: fresh_predictor(fresh(makers[spec]), trace, total, seed, who=spec) for spec in specs}
+    total = log.info.max_procs
+    fitted = {spec: fresh_predictor(fresh(maker), trace, total, seed, name=spec) for spec, maker in makers.items()}
     timed = {spec: Timed(wanted.wrap(method), perf_counter) for spec, method in fitted.items()}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
     requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
 
-    def row(spec: str, said: Forecasts) -> ForecastRow:
+    def row(spec: str, predicted: Forecasts) -> ForecastRow:
         method = timed[spec].inner
         return ForecastRow(
             # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
-            np.where(requested, said.points, np.nan) if _is_limit(spec) else said.points,
+            np.where(requested, predicted.points, np.nan) if _is_limit(spec) else predicted.points,
             timed[spec].seconds,
-            coverage(said, wanted.within),
-            _facts(method, said, log, scored),
+            coverage(predicted, wanted.within),
+            _facts(method, predicted, log, scored),
             getattr(method, "trained", ()),
-            () if wanted.per else planned_with(said, trace.run_time, scored),
+            () if wanted.per else planned_with(predicted, trace.run_time, scored),
         )
 
     return Scores(
@@ -150,10 +150,10 @@ def score(
         rows={spec: row(spec, each) for spec, each in forecasts.items()},
         scored=scored,
         never_ran=int((inside & ~ran).sum()),
-        against=reference_of(specs, None, RUN_TIME),
+        against=reference_of(list(makers), None, RUN_TIME),
         seed=seed,
         per=wanted.per,
-        whole=timed[whole_of].answer if whole_of in timed else None,
+        unmasked=timed[unmasked_of].answer if unmasked_of in timed else None,
     )
 
 
@@ -190,7 +190,7 @@ def _compared(scores: Scores, mask: np.ndarray, against: str, measures: Sequence
     """Return the keys for each method's row over the jobs in `mask` (n,): its difference from the method `against`."""
     run = scores.trace.run_time[mask]
     errors = {spec: Errors(point[mask], run) for spec, point in scores.points.items()}
-    values = {spec: {each.name: each.of(error) for each in measures} for spec, error in errors.items()}
+    values = {spec: {each.name: each.compute(error) for each in measures} for spec, error in errors.items()}
     return compared(scores.trace, mask, group[mask], values, against, measures, scores.seed)
 
 
@@ -227,12 +227,12 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
 
 
 def fresh_predictor(
-    given: Any, trace: Trace, total: float, seed: int, *, kind: str = "runtime", who: str = ""
+    predictor: Any, trace: Trace, total: float, seed: int, *, kind: str = "runtime", name: str = ""
 ) -> Predictor:
     """Return a predictor for this log from a name, a class, a factory or an object. Only oracles, such as `actual`,
     receive the log's run times."""
     method: Predictor = method_of(
-        kind, given, known_at_submit=trace.info.known_at_submit, predictor_name=who, trace=trace, max_procs=total,
+        kind, predictor, known_at_submit=trace.info.known_at_submit, predictor_name=name, trace=trace, max_procs=total,
         rng=np.random.default_rng(seed), seed=seed, answers=trace.run_time.tolist(),
     )  # fmt: skip
     return method

@@ -17,6 +17,7 @@ from ..predict.batched import replay
 from ..predict.registry import make
 from ..predict.runtime.baselines import FIELDS
 from ..table import Nominal, Trace
+from ..table.columns import is_known
 from .differences import burst_groups
 
 MOST_PAST = 20_000
@@ -119,7 +120,7 @@ def advise(
     best = min(tried, key=lambda name: tried[name])
     group = burst_groups(trace, procs)[window]
     difference = paired_differences(errors[spec], errors[best], group, np.random.default_rng(seed))[0]
-    if difference.word() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
+    if difference.verdict() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
         return None
     new = tuple(name for name in chosen if name not in FIELDS)
     mae_s = float(np.nanmean(errors[spec]))
@@ -145,10 +146,7 @@ def _parts(trace: Trace, name: str, cut: int) -> bool:
     values = trace.at_submission().get(name)
     if values is None:
         return False
-    if isinstance(values, Nominal):
-        known = values.codes[:cut][values.codes[:cut] >= 0]
-    else:
-        known = np.asarray(values[:cut][~np.isnan(values[:cut])])
+    known = (values.codes if isinstance(values, Nominal) else values)[:cut][is_known(values)[:cut]]
     return len(known) >= 0.1 * cut and 2 <= len(np.unique(known)) <= len(known) / 2
 
 

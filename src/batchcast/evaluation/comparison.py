@@ -15,8 +15,9 @@ from .. import plots
 from ..errors import UsageError
 from ..metrics.accuracy import FORECAST, Errors, size_class
 from ..metrics.bursts import user_weeks
+from ..metrics.measure import Measure
 from ..metrics.paired import LEAST_GROUPS, Difference, PairedDifference, paired_differences
-from ..metrics.schedule import MEAN_SLOWDOWN, MEAN_WAIT, SCHEDULE, bounded_slowdown
+from ..metrics.schedule import COMPARED, SCHEDULE, Waits, bounded_slowdown
 from ..table.result import Picture, Rows
 from ..trace.schedule import Forecasts
 from ..units import span
@@ -28,7 +29,7 @@ SELECTION = (
 )
 Document = Mapping[str, Any]
 Columns = Mapping[str, np.ndarray]
-Waits = Callable[[Mapping[str, Any]], Columns | None]
+Schedules = Callable[[Mapping[str, Any]], Columns | None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,7 +60,7 @@ class Comparison(Rows):
                     end / 60.0 for end in (change.value, change.low, change.high)
                 )
                 for row in self.part(part)
-                if (change := Difference.of(row, measure.name))
+                if (change := Difference.get(row, measure.name))
             }
             for part, measure in (("forecast", FORECAST[0]), ("schedule", SCHEDULE[0]))
         }
@@ -74,7 +75,7 @@ class Report:
     the predictions."""
 
     document: Document
-    schedules: Waits = lambda row: None
+    schedules: Schedules = lambda row: None
     forecasts: Forecasts | None = None
 
 
@@ -95,13 +96,12 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
             if key in theirs:
                 row = _row(part, ours[key], theirs[key], [measure.name for measure in measures])
                 if part == "schedule":
-                    both = a.schedules(ours[key]), b.schedules(theirs[key])
-                    found = _of_schedules(row, *both, seed, resamples)
+                    sides = _schedule_sides(row, a.schedules(ours[key]), b.schedules(theirs[key]))
                 else:
-                    found = _of_forecasts(row, a.forecasts, b.forecasts, seed, resamples)
-                rows.append({**row, **found.keys, "differences": {**row["differences"], **found.differences}})
-                if found.samples is not None:
-                    samples[part, *key] = found.samples
+                    sides = _forecast_sides(row["predictor"], a.forecasts, b.forecasts)
+                rows.append(_with_intervals(row, sides, seed, resamples))
+                if isinstance(sides, _Sides) and "blocks" in rows[-1]:
+                    samples[part, *key] = sides.values[measures[0]]
     one, other = a.document, b.document
     rows += _validity(one, other)
     rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(one, other)]
@@ -109,13 +109,14 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
     return Comparison(rows, _unlike(one, other, rows), only, samples)
 
 
-class _Found(NamedTuple):
-    """The confidence interval of one row as keys, or the reason why there is no interval; and the samples from which it
-    was computed."""
+class _Sides(NamedTuple):
+    """Each measure's values of the same jobs in report A and in report B, the group of each job, and the groups in
+    words, for a row with intervals (`unit`) and for the reason why there are none (`few`)."""
 
-    keys: dict[str, Any]
-    differences: Mapping[str, Difference] = {}
-    samples: tuple[np.ndarray, np.ndarray] | None = None
+    values: Mapping[Measure, tuple[np.ndarray, np.ndarray]]
+    group: np.ndarray
+    unit: str
+    few: str
 
 
 def _by_name(document: Document, part: str) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -140,25 +141,32 @@ def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
     return [{**row, "trusted_a": ours.get("trusted"), "trusted_b": theirs.get("trusted")}]
 
 
-def _of_schedules(
-    row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None, seed: int, resamples: int
-) -> _Found:
-    """Return the interval of one schedule's difference of mean waits, or the reason why there is no interval."""
+def _schedule_sides(row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None) -> _Sides | str:
+    """Return the waits and slowdowns of one schedule in both reports, or the reason why there is no interval."""
     if ours is None or theirs is None:
-        return _Found({"no_interval": "a schedule's file is missing"})
+        return "a schedule's file is missing"
     if not all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time")):
-        return _Found({"no_interval": "the schedules contain different jobs"})
-    waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
-    means = row["mean_wait_s_a"], row["mean_wait_s_b"]
-    if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
-        return _Found({"no_interval": "the figures cover only a part of the jobs in the schedules"})
+        return "the schedules contain different jobs"
+    a, b = (Waits(x["start_time"] - x["submit_time"], x["end_time"] - x["start_time"]) for x in (ours, theirs))
+    means = (a.wait, row["mean_wait_s_a"]), (b.wait, row["mean_wait_s_b"])
+    if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in means):
+        return "the figures cover only a part of the jobs in the schedules"
     group, unit = _groups(ours)
-    slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
-    one, slow = (_change(a, b, group, seed, resamples) for a, b in (waits, slowdowns))
-    if one.why_not:
-        return _Found({"no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
-    changes = {MEAN_WAIT.name: one.stated(decided_by=_decided_by(one, signed_time)), MEAN_SLOWDOWN.name: slow.stated()}
-    return _Found({"blocks": f"{one.groups} {unit}"}, changes, (waits[0], waits[1]))
+    return _Sides({measure: (measure.compute(a), measure.compute(b)) for measure in COMPARED}, group, unit, unit)
+
+
+def _with_intervals(row: dict[str, Any], sides: _Sides | str, seed: int, resamples: int) -> dict[str, Any]:
+    """Return the row with the interval of each measure's change, or with the reason why there is no interval."""
+    if isinstance(sides, str):
+        return {**row, "no_interval": sides}
+    changes = dict(row["differences"])
+    for measure, (a, b) in sides.values.items():
+        one = _change(a, b, sides.group, seed, resamples)
+        if one.why_not:
+            return {**row, "no_interval": f"there are {one.groups} {sides.few} and {LEAST_GROUPS} are needed"}
+        words = _decided_by(one, _WORDS[measure.unit]) if measure.unit in _WORDS else ""
+        changes[measure.name] = one.stated(lower_is_better=not measure.more_is_better, decided_by=words)
+    return {**row, "blocks": f"{one.groups} {sides.unit}", "differences": changes}
 
 
 def _change(a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int) -> PairedDifference:
@@ -245,25 +253,15 @@ def _means(ours: Columns, theirs: Columns, submit: np.ndarray | None) -> dict[st
 GROUPED_BY = "groups of one user's submissions of one week (if the log names no user: of one size class)"
 
 
-def _of_forecasts(
-    row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, resamples: int
-) -> _Found:
-    """Return the intervals of one method's changes over the same jobs, or the reason why there are no intervals."""
-    name = row["predictor"]
+def _forecast_sides(name: str, a: Forecasts | None, b: Forecasts | None) -> _Sides | str:
+    """Return the errors of one method in both reports, or the reason why there are no intervals."""
     if a is None or b is None or name not in a.points or name not in b.points:
-        return _Found({"no_interval": "a report has no forecasts.csv"})
+        return "a report has no forecasts.csv"
     if not np.array_equal(a.job_id, b.job_id) or not np.array_equal(a.run_time, b.run_time):
-        return _Found({"no_interval": "other jobs were scored"})
-    ours, theirs = Errors(a.points[name], a.run_time), Errors(b.points[name], b.run_time)
-    group = np.unique(a.group, return_inverse=True)[1]
-    changes = {}
-    for measure in FORECAST_MEANS:
-        one = _change(measure.of(ours), measure.of(theirs), group, seed, resamples)
-        if one.why_not:
-            return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
-        words = _decided_by(one, signed_time if measure.unit == "seconds" else "{:+.3f}".format)
-        changes[measure.name] = one.stated(lower_is_better=not measure.more_is_better, decided_by=words)
-    return _Found({"blocks": f"{one.groups} {GROUPED_BY}"}, changes, (ours.size, theirs.size))
+        return "other jobs were scored"
+    ours, theirs = (Errors(each.points[name], each.run_time) for each in (a, b))
+    values = {measure: (measure.compute(ours), measure.compute(theirs)) for measure in FORECAST_MEANS}
+    return _Sides(values, np.unique(a.group, return_inverse=True)[1], GROUPED_BY, "groups")
 
 
 def _decided_by(one: PairedDifference, words: Callable[[float], str]) -> str:
@@ -285,6 +283,11 @@ def signed_time(value: float) -> str:
     ('-1 min 30 s', '0')
     """
     return f"{'-' if value < 0 else '+'}{span(abs(value))}" if value else "0"
+
+
+_WORDS: Mapping[str, Callable[[float], str]] = {
+    "seconds": signed_time, "ratio": "{:+.3f}".format, "share": "{:+.3f}".format,
+}  # fmt: skip
 
 
 def _groups(schedule: Columns) -> tuple[np.ndarray, str]:

@@ -124,8 +124,8 @@ def schedule_differences(
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
-        of = Waits(schedule.wait_time, schedule.run_time)
-        values[name] = {m.name: over_log(trace, schedule, m.of(of))[scored] for m in COMPARED_SCHEDULES}
+        waits = Waits(schedule.wait_time, schedule.run_time)
+        values[name] = {m.name: over_log(trace, schedule, m.compute(waits))[scored] for m in COMPARED_SCHEDULES}
     return compared(trace, scored, group, values, against, COMPARED_SCHEDULES, seed)
 
 
@@ -307,7 +307,9 @@ def replicated(
         if name != against:
             pairs = list(zip(means[name], means[against]))
             keys[name]["replicated"] = {
-                each.name: OverReplicates.of(np.array([mine[each.name] - its[each.name] for mine, its in pairs]), 0.0)
+                each.name: OverReplicates.from_values(
+                    np.array([mine[each.name] - its[each.name] for mine, its in pairs]), 0.0
+                )
                 for each in COMPARED_SCHEDULES
             }
     return keys

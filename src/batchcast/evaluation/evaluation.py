@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,7 +55,7 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 class Evaluation(Result):
     """All results of an evaluation. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
 
-    `other` is the validity of the machine model that was tried and not used. `waits` describes how well waits were
+    `rejected` is the validity of the machine model that was tried and not used. `waits` describes how well waits were
     predicted at submission; if it is None, `why_no_waits` gives the reason. `learned` describes the machine that was
     learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
     """
@@ -70,7 +71,7 @@ class Evaluation(Result):
     advice: Advice | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits | None = None
-    other: Validity | None = None
+    rejected: Validity | None = None
     waits: WaitAccuracy | None = None
     learned: str = ""
     tried_learning: bool = False
@@ -130,13 +131,13 @@ class Evaluation(Result):
     def results(self) -> list[dict[str, Any]]:
         """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
 
-        def of(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def with_part(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [{"part": part, **row} for row in rows]
 
         found = self.findings
-        rows = [*of("forecast", self.accuracy_rows()), *of("schedule", self.schedule_rows())]
+        rows = [*with_part("forecast", self.accuracy_rows()), *with_part("schedule", self.schedule_rows())]
         rows += [one.row() for one in (*found.steps, found.gain) if one] if found else []
-        rows += [*of("limits", self.limit_rows()), *of("waste", self.waste_rows())]
+        rows += [*with_part("limits", self.limit_rows()), *with_part("waste", self.waste_rows())]
         return rows + [one.row() for one in (self.validity, self.waits, self.advice) if one]
 
     def columns(self) -> dict[str, Any]:
@@ -302,10 +303,10 @@ def evaluate(
         # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
         kernel = "kernel" if protocol == "honest" and methods.get("kernel") == "kernel" else ""
         scores = score(
-            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, whole_of=kernel, tick=tick
+            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, unmasked_of=kernel, tick=tick
         )
-        limits = latest_limits(trace, inside, procs=procs, answers=scores.whole) if protocol == "honest" else None
-        return replace(scores, whole=None), limits
+        limits = latest_limits(trace, inside, procs=procs, answers=scores.unmasked) if protocol == "honest" else None
+        return replace(scores, unmasked=None), limits
 
     tasks: list[Task[Any]] = [Task("Predicting run times, advising limits", len(trace), predict)]
     if waits:
@@ -338,17 +339,13 @@ def _with_schedules(
     """Return the evaluation of predictions with every policy's schedules, or with the reason why there are no
     schedules."""
     if model.model is None:
-        return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
+        return replace(forecasts, why_not=model.why_not or NO_MACHINE, rejected=model.rejected)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
-        made = simulate_all(trace, model.model, policies, planners, workers, bar)
+        outcomes = simulate_all(trace, model.model, policies, planners, inside, workers, bar)
     except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
-    outcomes = [
-        ScheduleRow(name, spec, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s}, each)
-        for name, spec, each in made
-    ]
     checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
     _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
@@ -359,7 +356,7 @@ def _with_schedules(
         share = share_of_perfect_knowledge(requests, each.mean_wait_s, actual)
         outcomes[place] = replace(each, share_of_perfect=share, comparison=differences.get(each.name, {}))
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
-                   other=model.other, settings=settings)  # fmt: skip
+                   rejected=model.rejected, settings=settings)  # fmt: skip
 
 
 def _outcome_differences(
@@ -403,7 +400,7 @@ def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
         return spec
 
     def make(trace: Trace, max_procs: float) -> Any:
-        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, who=spec)
+        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, name=spec)
 
     make.__name__ = spec  # this name appears in notes about the predictor
     return make
@@ -414,7 +411,7 @@ class Chosen(NamedTuple):
 
     model: Model | None
     checked: Validity | None
-    other: Validity | None
+    rejected: Validity | None
     why_not: str = ""
 
     @property
@@ -476,10 +473,12 @@ def learn_model(
 
 
 def simulate_all(
-    trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
-) -> list[tuple[str, str, Schedule]]:
-    """Return the schedule of every policy with every predictor; each simulation has its own copy of the predictor."""
-    pairs = [(name, spec) for name in policies for spec in planners]
+    trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], inside: np.ndarray,
+    workers: int, bar: Any,
+) -> list[ScheduleRow]:  # fmt: skip
+    """Return the row of every policy with every predictor, measured over the jobs in `inside` (n,); each simulation has
+    its own copy of the predictor."""
+    pairs = list(product(policies, planners))
 
     def run(name: str, spec: str, tick: Tick) -> Schedule:
         return model.run(trace, policies[name], planners[spec], clock=perf_counter, tick=tick)
@@ -488,8 +487,10 @@ def simulate_all(
         Task(f"Simulating {name}, planned with {spec_words(spec)}", len(trace), partial(run, name, spec))
         for name, spec in pairs
     ]
-    made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)
-    return [(*pair, schedule) for pair, schedule in zip(pairs, made)]
+    return [
+        ScheduleRow(*pair, {**made.measures(inside[made.rows]), "kernel_s": made.kernel_s}, made)
+        for pair, made in zip(pairs, under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar))
+    ]
 
 
 def _has_more(checked: Validity) -> bool:

@@ -4,7 +4,7 @@ alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ class ScheduleRow:
     @property
     def wait_change(self) -> Difference | None:
         """The difference in mean wait to today's schedule; None if this row is today's schedule."""
-        return Difference.of(self.comparison, "mean_wait_s")
+        return Difference.get(self.comparison, "mean_wait_s")
 
     def row(self) -> dict[str, Any]:
         """Return the schedule's row as one object for JSON and tables."""
@@ -247,7 +247,7 @@ def find(
         return None
     today = next(row for row in rows if row.policy == rows[0].policy and row.predictor == YARDSTICK)
     possible = [row for row in rows if row.predictor != ORACLE]
-    shortest = _least(possible)
+    shortest = _least(possible) or today
     ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
     best, forecast = _best(ahead, compare)
     steps = _steps(rows, today, (best or shortest).policy, compare)
@@ -263,8 +263,8 @@ def find(
     return Findings(verdict, today, shortest, best, forecast, steps, gain)
 
 
-def _least(rows: Sequence[ScheduleRow]) -> ScheduleRow:
-    return min(rows, key=lambda row: row.mean_wait_s)
+def _least(rows: Iterable[ScheduleRow]) -> ScheduleRow | None:
+    return min(rows, key=lambda row: row.mean_wait_s, default=None)
 
 
 def _is_ahead(row: ScheduleRow, today: ScheduleRow) -> bool:
@@ -275,21 +275,19 @@ def _is_ahead(row: ScheduleRow, today: ScheduleRow) -> bool:
 def _best(ahead: Sequence[ScheduleRow], compare: Compare) -> tuple[ScheduleRow | None, ScheduleRow | None]:
     """Return the schedule to try first, and the best schedule that plans with a prediction. Time limits are preferred
     if their schedule is as good as the schedule with predictions."""
-    plain = [row for row in ahead if row.predictor == YARDSTICK]
-    planned = [row for row in ahead if row.predictor != YARDSTICK]
-    forecast = _least(planned) if planned else None
-    if forecast is None or not plain:
-        return forecast or (_least(plain) if plain else None), forecast
-    limits = _least(plain)
+    limits = _least(row for row in ahead if row.predictor == YARDSTICK)
+    forecast = _least(row for row in ahead if row.predictor != YARDSTICK)
+    if forecast is None or limits is None:
+        return forecast or limits, forecast
     is_ahead = _change(limits, forecast, compare).verdict == "ahead"
     return forecast if is_ahead else limits, forecast
 
 
 def _steps(rows: Sequence[ScheduleRow], today: ScheduleRow, policy: str, compare: Compare) -> list[Step]:
     mine = [row for row in rows if row.policy == policy]
-    forecasts = [row for row in mine if row.predictor not in (YARDSTICK, ORACLE)]
+    forecast = _least(row for row in mine if row.predictor not in (YARDSTICK, ORACLE))
     ladder = [("order", row) for row in mine if row.predictor == YARDSTICK and row is not today]
-    ladder += [("forecasts", _least(forecasts))] if forecasts else []
+    ladder += [("forecasts", forecast)] if forecast else []
     ladder += [("perfect knowledge", row) for row in mine if row.predictor == ORACLE]
     none = Difference(float("nan"), verdict="")
     steps, before = [Step("today", today.policy, today.predictor, today.mean_wait_s, none)], today

@@ -71,11 +71,8 @@ class Limits:
     scored: np.ndarray
     bounds: Mapping[float, np.ndarray] = field(default_factory=dict)
     measures: ClassVar = MEASURES
-
-    @property
-    def reference(self) -> str:
-        """The rule with which the other rules are compared: the users' own limits."""
-        return "own"
+    reference: ClassVar = "own"
+    """The rule with which the other rules are compared: the users' own limits."""
 
     def per_job(self, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return for each job whether its own limit ended it, whether the rule's limit kills it, and its unused
@@ -202,7 +199,7 @@ def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     ('rule_of_thumb', 'advice')
     """
     advice, thumb = (next(row for row in rows if row["limits"] == rule) for rule in ("advice", "rule_of_thumb"))
-    beside = Difference.of(advice, MEAN_UNUSED, "rule_differences")
+    beside = Difference.get(advice, MEAN_UNUSED, "rule_differences")
     wastes_less = thumb[MEAN_UNUSED] < advice[MEAN_UNUSED] and (beside is None or beside.verdict == "behind")
     return "rule_of_thumb" if wastes_less and thumb[KILLED] <= 1000.0 * risk else "advice"
 
@@ -213,7 +210,7 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     advice, thumb = by_rule["advice"], by_rule["rule_of_thumb"]
     own_unused, advice_unused = by_rule["own"]["over_request_core_h"], advice["over_request_core_h"]
     saved = 1.0 - advice_unused / own_unused if own_unused > 0 else 0.0
-    stated = Difference.of(advice, MEAN_UNUSED)
+    stated = Difference.get(advice, MEAN_UNUSED)
     is_sure = stated is None or stated.verdict in ("ahead", "behind")
     doubt = "" if is_sure else ", a difference that may be chance on this log"
     extra = advice[KILLED]

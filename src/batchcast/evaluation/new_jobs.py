@@ -16,8 +16,9 @@ from ..events.recorded import Forecasts
 from ..table import Nominal, Trace
 from ..units import parse_duration
 from .replay import replay
+from .wait import take_rows
 
-NAMED = {
+COLUMNS = {
     "user": "user_id", "group": "group_id", "queue": "queue_id", "app": "app_id", "partition": "partition_id",
     "name": "job_name",
 }  # fmt: skip
@@ -48,8 +49,8 @@ def parse_new(text: str, needed: Sequence[str] = ("procs", "request")) -> NewJob
     NewJob(procs=64.0, request=7200.0, at=None, columns={'user_id': 'ada'})
     """
     given = dict(piece.partition("=")[::2] for piece in text.split(","))
-    known = {NAMED.get(key, key): value for key, value in given.items() if key not in ("procs", "request", "at")}
-    strange = [key for key in given if NAMED.get(key, key) in known and NAMED.get(key, key) not in KNOWN_AT_SUBMISSION]
+    columns = {COLUMNS.get(key, key): value for key, value in given.items() if key not in ("procs", "request", "at")}
+    strange = [key for key in given if (name := COLUMNS.get(key, key)) in columns and name not in KNOWN_AT_SUBMISSION]
     if strange or not set(needed) <= given.keys():
         are = "are" if len(needed) > 1 else "is"
         wrong = f"no key {strange[0]!r}" if strange else f"{' and '.join(needed)} {are} needed"
@@ -61,7 +62,7 @@ def parse_new(text: str, needed: Sequence[str] = ("procs", "request")) -> NewJob
     if procs < 1:
         raise UsageError(f"--new: procs={given['procs']!r} (accepted: a whole number from 1)")
     request = parse_duration(given["request"]) if "request" in given else math.nan
-    return NewJob(float(procs), request, given.get("at"), known)
+    return NewJob(float(procs), request, given.get("at"), columns)
 
 
 def instant(trace: Trace, text: str | None) -> float | None:
@@ -144,12 +145,10 @@ def _longer(earlier: Trace, name: str, values: list[Any]) -> Any:
         return np.append(numbers, [_number(name, value) for value in values])  # type: ignore[arg-type]
     if not isinstance(before, Nominal):
         before = Nominal(np.full(len(earlier), -1, np.int32), ())
-    words = [None if value is None or value != value else str(value) for value in values]
-    places = {str(value): k for k, value in enumerate(before.categories)}
-    added = [word for word in dict.fromkeys(words) if word is not None and word not in places]
-    places |= {word: k for k, word in enumerate(added, len(before.categories))}
-    codes = [-1 if word is None else places[word] for word in words]
-    return Nominal(np.append(before.codes, codes).astype(np.int32), (*before.categories, *added))
+    categories = {str(value): value for value in before.categories}
+    words = [None if value is None or value != value else categories.get(str(value), str(value)) for value in values]
+    codes = np.append(before.codes, len(before.categories) + np.arange(len(words)))
+    return Nominal.recode(codes, [*before.categories, *words])
 
 
 def _number(name: str, value: Any) -> float:
@@ -189,11 +188,5 @@ def forecast_new(
     log, rows = with_new_jobs(trace, jobs, at)
     ask = np.zeros(len(log), bool)
     ask[rows] = True
-    said = replay(log, predictors, procs=procs, ask=ask, seed=seed)
-    return {name: _rows_of(forecasts, rows) for name, forecasts in said.items()}
-
-
-def _rows_of(said: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions for some rows of the log, with the basis of each prediction."""
-    words = ([one[row] for row in rows.tolist()] if len(one) else [] for one in (said.basis, said.grounds))
-    return Forecasts(said.points[rows], said.levels, said.quantiles[rows], *words)
+    predicted = replay(log, predictors, procs=procs, ask=ask, seed=seed)
+    return {name: take_rows(forecasts, ask) for name, forecasts in predicted.items()}

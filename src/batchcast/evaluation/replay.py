@@ -144,7 +144,7 @@ def replay(
     check_word("target", target, TARGETS)
     kind = TARGETS[target]
     objects = {
-        name: fresh_predictor(method, trace, size, seed, kind=kind, who=name)
+        name: fresh_predictor(method, trace, size, seed, kind=kind, name=name)
         for name, method in named_methods(predictor, kind).items()
     }
     said = batched.replay(trace, objects, protocol=protocol, procs=procs, total=size, ask=ask, tick=tick)

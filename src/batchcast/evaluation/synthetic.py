@@ -19,29 +19,9 @@ QUANTILES = (0.25, 0.5, 0.75, 0.95)
 COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_run_ratio")
 
 
-def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
-    """Return a recipe with the log's jobs, machine, load and number of users; NoAnswer if one of these is unknown.
-
-    `longest` is the longest time limit; the recipe uses no other property of the log.
-    """
-    known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
-    span = float(np.ptp(log.submit_time)) if len(log) else 0.0
-    if span <= 0 or not log.info.max_procs > 0 or int(known.sum()) < 2:
-        raise NoAnswer(
-            f"{log.info.source}: to imitate a log, its jobs, their span and the machine's size must be known",
-            hint="--procs-total N",
-        )
-    area = float((log.run_time * log.procs("alloc"))[known].sum())
-    users = len(np.unique(log.nominal("user_id").codes)) or None
-    procs = int(log.info.max_procs)
-    return Recipe(
-        jobs=int(known.sum()), procs=procs, load=area / span / procs, users=users, longest=longest, waits="none", **more
-    )
-
-
 def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
-    """Return two flat rows, for the log and for a synthetic log; the second row has the distances between the two logs'
-    distributions.
+    """Return two flat rows, for the log and for a synthetic log with the log's jobs, machine, load and number of users;
+    the second row has the distances between the two logs' distributions.
 
     `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
     `longest` defaults to the longest time limit that at least one job in a hundred requests.
@@ -52,7 +32,16 @@ def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict
         if not len(often):
             raise NoAnswer(f"{log.info.source}: no request is common enough to be the longest one", hint="--longest")
         longest = float(max(often.max(), 60.0))
-    recipe = recipe_like(log, longest=longest)
+    is_known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
+    jobs, seconds = int(is_known.sum()), float(np.ptp(log.submit_time)) if len(log) else 0.0
+    if seconds <= 0 or not log.info.max_procs > 0 or jobs < 2:
+        raise NoAnswer(
+            f"{log.info.source}: to imitate a log, its jobs, their span and the machine's size must be known",
+            hint="--procs-total N",
+        )
+    area = float((log.run_time * log.procs("alloc"))[is_known].sum())
+    users, procs = len(np.unique(log.nominal("user_id").codes)) or None, int(log.info.max_procs)
+    recipe = Recipe(jobs=jobs, procs=procs, load=area / seconds / procs, users=users, longest=longest, waits="none")
     imitation = make_log(np.random.default_rng(seed), recipe)
     real, synthetic = samples(log), samples(imitation)
     distances = {f"distance_{name}": cdf_distance(real[name], synthetic[name]) for name in COMPARED}
@@ -73,40 +62,40 @@ def samples(log: Trace) -> dict[str, np.ndarray]:
     order = np.argsort(user, kind="stable")
     again = np.flatnonzero(user[order][1:] == user[order][:-1])
     return {
-        "procs": _known(log.procs("alloc")),
-        "run_time": _known(run),
+        "procs": _without_nan(log.procs("alloc")),
+        "run_time": _without_nan(run),
         "interarrival": np.diff(log.submit_time),
-        "req_time": _known(request),
-        "accuracy": _known(relative_accuracy(run, request)),
-        "last_run_ratio": _known(relative_accuracy(run[order][again], run[order][again + 1])),
+        "req_time": _without_nan(request),
+        "accuracy": _without_nan(relative_accuracy(run, request)),
+        "last_run_ratio": _without_nan(relative_accuracy(run[order][again], run[order][again + 1])),
     }
 
 
-def figures(log: Trace, of: dict[str, np.ndarray]) -> dict[str, Any]:
+def figures(log: Trace, values_of: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return jobs, load, quantiles, accuracy of users' time limits and popularity of time limits, as one flat row."""
     area = float(np.nansum(log.run_time * log.procs("alloc")))
-    _, count = np.unique(of["req_time"], return_counts=True)
+    _, count = np.unique(values_of["req_time"], return_counts=True)
     user = log.nominal("user_id").codes
     row: dict[str, Any] = {
         "jobs": len(log),
         "load": area / float(np.ptp(log.submit_time)) / log.info.max_procs,
         "users": len(np.unique(user)),
-        "serial_share": float((of["procs"] == 1).mean()),
-        "power_of_two_share": float((np.log2(of["procs"]) % 1 == 0).mean()),
-        "mean_run_s": float(of["run_time"].mean()),
-        "apa": mean(of["accuracy"]),
-        "at_request_share": mean(of["accuracy"] >= 0.99),
+        "serial_share": float((values_of["procs"] == 1).mean()),
+        "power_of_two_share": float((np.log2(values_of["procs"]) % 1 == 0).mean()),
+        "mean_run_s": float(values_of["run_time"].mean()),
+        "apa": mean(values_of["accuracy"]),
+        "at_request_share": mean(values_of["accuracy"] >= 0.99),
         "request_values": len(count),
         "popular_requests_share": float(np.sort(count)[-HEAD:].sum() / max(count.sum(), 1)),
-        "like_last_run": mean(of["last_run_ratio"]),
+        "like_last_run": mean(values_of["last_run_ratio"]),
         "same_user_next_share": float((user[1:] == user[:-1]).mean()),
     }
     for name, unit in (("procs", ""), ("run_time", "_s"), ("interarrival", "_s"), ("req_time", "_s")):
-        values = of[name] if len(of[name]) else np.array([math.nan])
+        values = values_of[name] if len(values_of[name]) else np.array([math.nan])
         for q, value in zip(QUANTILES, np.quantile(values, QUANTILES, method="inverted_cdf").tolist()):
             row[f"{name}_p{round(100 * q)}{unit}"] = value
     return row
 
 
-def _known(values: np.ndarray) -> np.ndarray:
+def _without_nan(values: np.ndarray) -> np.ndarray:
     return np.asarray(values[~np.isnan(values)])

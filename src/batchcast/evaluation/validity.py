@@ -27,7 +27,7 @@ from ..table import Trace
 
 MINUTE = 60.0
 """Shorter waits count as none: they come from the log's clock and the scheduler's cycle, not from a queue."""
-NEAR = 2.0
+EQUAL_WITHIN = 2.0
 """Waits within this factor of each other count as equal."""
 
 
@@ -47,8 +47,8 @@ class ComparedWaits:
     def shares(self) -> tuple[float, float, float]:
         """Return three shares of jobs: equal waits, longer recorded waits, longer simulated waits.
 
-        Two waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where
-        less than a minute counts as one minute. The three shares add up to 1; NaN if there are no jobs. O(m).
+        Two waits count as equal if both are below a minute, or if they differ by less than the factor `EQUAL_WITHIN`,
+        where less than a minute counts as one minute. The three shares add up to 1; NaN if there are no jobs. O(m).
 
         >>> four = np.array([10.0, 100.0, 900.0, 50.0])
         >>> ComparedWaits(np.arange(4), four, np.array([50.0, 199.0, 100.0, 900.0])).shares()
@@ -57,7 +57,7 @@ class ComparedWaits:
         if not len(self.rows):
             return (float("nan"),) * 3
         recorded, simulated = np.maximum(self.recorded, MINUTE), np.maximum(self.simulated, MINUTE)
-        longer, shorter = recorded >= NEAR * simulated, simulated >= NEAR * recorded
+        longer, shorter = recorded >= EQUAL_WITHIN * simulated, simulated >= EQUAL_WITHIN * recorded
         return float((~longer & ~shorter).mean()), float(longer.mean()), float(shorter.mean())
 
 

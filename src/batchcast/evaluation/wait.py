@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from time import perf_counter, process_time
 from typing import Any
 
@@ -18,7 +19,8 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
-from ..metrics.wait import BINS_S, good, identified_at, kept_by_window, log_crps, score_waits
+from ..metrics.bursts import bursts
+from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
@@ -44,12 +46,35 @@ def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
     return log_crps(wait, forecasts.levels if has_median else (0.5,), np.where(values <= SHORTEST, 0.0, values))
 
 
-def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:
-    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the predicted probability,
-    else the negative point prediction."""
-    if chances is None:
-        return -forecasts.points
-    return reached(chances, np.full(len(chances), threshold))
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One method's predictions for n jobs, and its probabilities.
+
+    `chances` has the probability that each job has started by the end of each bin of predict/hazard, shape (n, bins);
+    None if the method gives no probabilities.
+    """
+
+    predictor: str
+    forecasts: Forecasts
+    chances: np.ndarray | None
+
+    def take(self, mask: np.ndarray) -> Scored:
+        """Return the predictions for the jobs in `mask` (n,)."""
+        chances = None if self.chances is None else self.chances[mask]
+        return Scored(self.predictor, take_rows(self.forecasts, mask), chances)
+
+    def quick_score(self, threshold: float) -> np.ndarray:
+        """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the predicted probability,
+        else the negative point prediction."""
+        if self.chances is None:
+            return -self.forecasts.points
+        return reached(self.chances, np.full(len(self.chances), threshold))
+
+
+def take_rows(forecasts: Forecasts, mask: np.ndarray) -> Forecasts:
+    """Return the predictions for the jobs in `mask` (n,), with the basis of each prediction."""
+    basis, grounds = (list(compress(words, mask.tolist())) for words in (forecasts.basis, forecasts.grounds))
+    return Forecasts(forecasts.points[mask], forecasts.levels, forecasts.quantiles[mask], basis, grounds)
 
 
 def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
@@ -59,9 +84,7 @@ def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
     return reached(chances, wait - spread)
 
 
-def chance_figures(
-    forecasts: Forecasts, chances: np.ndarray | None, wait: np.ndarray, run: np.ndarray, threshold: float
-) -> dict[str, Any]:
+def chance_figures(scored: Scored, wait: np.ndarray, run: np.ndarray, threshold: float) -> dict[str, Any]:
     """Return the measures of one method's row: CRPS, quick starters identified at 4 % misguided, coverage, and share of
     jobs whose wait lies in the range predicted as likeliest.
 
@@ -69,24 +92,23 @@ def chance_figures(
     the highest value over windows of 5,000 jobs; `told_1h_80` and similar keys are for jobs with a predicted wait of an
     hour or more. Measures that do not apply to a method are NaN.
     """
-    quick = wait <= threshold
     nothing, likeliest = np.full(len(wait), np.nan), float("nan")
     inside = {80: nothing, 90: nothing}
-    if chances is not None:
-        at = transforms(chances, wait)
-        likeliest = float(good(likeliest_point(chances), wait, run).mean())
+    if scored.chances is not None:
+        at = transforms(scored.chances, wait)
+        likeliest = float(good(likeliest_point(scored.chances), wait, run).mean())
         inside = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
     figures: dict[str, Any] = {
-        "crps_log": float(crps_of(wait, forecasts).mean()),
-        "identified_at_4": identified_at(quick_score(forecasts, chances, threshold), quick, AT_MISGUIDED),
+        "crps_log": float(crps_of(wait, scored.forecasts).mean()),
+        "identified_at_4": identified_at(scored.quick_score(threshold), wait <= threshold, AT_MISGUIDED),
         "good_likeliest": likeliest,
     }
     for level, is_inside in inside.items():
-        shares = kept_by_window(is_inside, WINDOW)
+        shares = share_by_window(is_inside, WINDOW)
         figures |= {f"interval_{level}": float(is_inside.mean()), f"interval_{level}_low": float(shares.min()),
                     f"interval_{level}_high": float(shares.max())}  # fmt: skip
     for name, least in TOLD_S.items():
-        so_long = forecasts.points >= least
+        so_long = scored.forecasts.points >= least
         figures[f"told_{name}_jobs"] = int(so_long.sum())
         for level, is_inside in inside.items():
             figures[f"told_{name}_{level}"] = float(is_inside[so_long].mean()) if so_long.any() else float("nan")
@@ -111,22 +133,17 @@ DEFAULT_PROTOCOL = "honest"
 
 
 @dataclass(frozen=True, slots=True)
-class WaitRun:
+class WaitRun(Scored):
     """One method's results on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and
     its cost."""
 
-    predictor: str
     protocol: str
-    forecasts: Forecasts
     marked: np.ndarray
     answer: np.ndarray
-    near: np.ndarray
+    marked_near: np.ndarray
     near_jobs: np.ndarray
     seconds: float
     search_s: float
-    chances: np.ndarray | None = None
-    """Probability that each job has started by the end of each bin of predict/hazard, shape (n, bins); None if the
-    method gives no probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +217,17 @@ def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold
     """Return a method's results with the jobs that it marks as quick starters, by its mark, its bound or its point."""
     search_s = float(getattr(getattr(method, "fallback", None) or method, "search_s", 0.0))
     n = len(forecasts.points)
-    near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
+    marked_near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
     bound = forecasts.quantiles[:, -1] if forecasts.levels else near_jobs
     answer = bound if getattr(method, "answers_by", "point") == "bound" else forecasts.points
     marked = answer <= threshold
     if (marks := getattr(method, "latest_marks", None)) is not None:  # `pqstar`, which decides without a predicted wait
         mark, _, near_jobs = marks
-        marked, near = mark > 0, mark == 1
+        marked, marked_near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
-    spent, chances = seconds - search_s, getattr(method, "chances", None)
-    return WaitRun(name, clock_of(method, on), forecasts, marked, answer, near, near_jobs, spent, search_s, chances)
+    chances, clock = getattr(method, "chances", None), clock_of(method, on)
+    cost = seconds - search_s, search_s
+    return WaitRun(name, forecasts, chances, clock, marked, answer, marked_near, near_jobs, *cost)
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, float]:
@@ -222,17 +240,16 @@ def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) ->
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
     """Return one flat row for `--json`: the measures, quick starters in the recent history, and the cost."""
     score = score_run(run, trace, rows, threshold)
-    chances = None if run.chances is None else run.chances[rows]
-    waited = recorded_wait(trace)[rows]
-    score |= chance_figures(taken(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)
-    quick = rows & (recorded_wait(trace) <= threshold)
+    wait = recorded_wait(trace)
+    score |= chance_figures(run.take(rows), wait[rows], trace.run_time[rows], threshold)
+    quick = rows & (wait <= threshold)
     marks = not np.isnan(run.near_jobs).all()
     return {
         "predictor": run.predictor,
         "quick_s": threshold,
         "protocol": run.protocol,
         **score,
-        "near_share": float(run.near[quick].mean()) if marks and quick.any() else float("nan"),
+        "near_share": float(run.marked_near[quick].mean()) if marks and quick.any() else float("nan"),
         "near_jobs": float(run.near_jobs[rows].mean()) if marks else float("nan"),
         "seconds": run.seconds,
     }
@@ -241,11 +258,6 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
 def crps(run: WaitRun, trace: Trace) -> np.ndarray:
     """Return the CRPS (n,) of log(1 + wait) of a run; NaN for jobs that were not predicted."""
     return crps_of(recorded_wait(trace), run.forecasts)
-
-
-def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions for some rows of the log, without the text of their basis."""
-    return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
 
 
 def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[str, list[str]]:
@@ -267,8 +279,7 @@ def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float,
     shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
     for row, (threshold, run) in zip(rows, runs):
         if (share := shares.get(threshold)) is not None:
-            chances = None if run.chances is None else run.chances[scored]
-            score = quick_score(taken(run.forecasts, scored), chances, threshold)
+            score = run.take(scored).quick_score(threshold)
             row["identified_like_pqstar"] = identified_at(score, wait <= threshold, share)
 
 
@@ -286,12 +297,11 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
     wait = recorded_wait(trace)
     rows = ~np.isnan(wait)
     if cancelled == "skip":
-        rows = rows & ~np.isnan(trace.run_time)
+        rows &= ~np.isnan(trace.run_time)
     if not rows.any():
         raise NoAnswer(f"{trace.info.source}: no job has a recorded wait", hint="a log with start times")
     if jobs is not None:
-        place = np.arange(1, len(trace) + 1)
-        rows = rows & (place >= jobs[0]) & (place <= jobs[1])
+        rows[: jobs[0] - 1], rows[jobs[1] :] = False, False
     if not rows.any():
         raise NoAnswer(f"none of the {len(trace)} jobs of the log can be scored", hint="a wider --places")
     return np.asarray(rows)
@@ -497,7 +507,7 @@ def judge_waits(
         return missing
     if len(places) < LEAST_JUDGED:
         return f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
-    if _submissions(trace, places) < LEAST_JUDGED:
+    if bursts(trace.nominal("user_id").codes[places], trace.submit_time[places], SAME_S).max() + 1 < LEAST_JUDGED:
         return f"the latest {len(places):,} jobs came in fewer than {LEAST_JUDGED} separate submissions"
     first = max(0, int(places[0]) - HISTORY)
     part = trace.take(np.arange(first, int(places[-1]) + 1))
@@ -519,14 +529,6 @@ def judge_waits(
         job = str(part.job_id[judged][at])
         example = WaitExample(job, float(likely[at]), float(bound[at]), float(wait[at]))
     return WaitAccuracy(METHOD, len(wait), int(places[0]) - first, coverage, errors[0], SIMPLEST, errors[1], example)
-
-
-def _submissions(trace: Trace, places: np.ndarray) -> int:
-    """Return the number of separate submissions (`LEAST_JUDGED`) among these rows of a log."""
-    user, submit = trace.nominal("user_id").codes[places], trace.submit_time[places]
-    order = np.lexsort((submit, user))
-    same = (np.diff(user[order]) == 0) & (np.diff(submit[order]) <= SAME_S)
-    return len(places) - int(same.sum())
 
 
 def _missing() -> str:

@@ -16,7 +16,7 @@ GROUPINGS = {
     "user": "user_id", "account": "account", "group": "group_id", "queue": "queue_id", "partition": "partition_id",
     "application": "app_id",
 }  # fmt: skip
-WHOLE = "whole"
+WHOLE_LOG = "whole"
 MOST = 10
 TIMEOUT = "timeout"
 FAILED = frozenset(word for word, number in SWF_NUMBERS.items() if number in (0, 4, 5)) - {TIMEOUT}
@@ -71,7 +71,7 @@ def waste_rows(
     has_status = bool(trace.nominal("status").is_known().any())
     whole = values.sum(axis=1)
     unused = float(whole[SUMS.index("unused_core_h")])
-    rows = [_row(WHOLE, None, 1, whole, unused, has_status)]
+    rows = [_row(WHOLE_LOG, None, 1, whole, unused, has_status)]
     for by, column in GROUPINGS.items():
         if by == "group" and (trace.info.private or any(row["by"] == "account" for row in rows)):
             continue  # a group often consists of one person and has that person's name

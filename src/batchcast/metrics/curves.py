@@ -229,12 +229,12 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
     return np.asarray(width * edges - moment)
 
 
-def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
+def cdf_distance(values: np.ndarray, reference: np.ndarray) -> float:
     """Compute the largest difference of two empirical distribution functions (Kolmogorov-Smirnov distance).
 
     Parameters
     ----------
-    one, other
+    values, reference
         The two samples, shapes (n,) and (k,), without NaN.
 
     Returns
@@ -247,7 +247,7 @@ def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
     >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
     (0.5, 0.0)
     """
-    gap = cdf_gap(one, other, len(one) + len(other))[1]
+    gap = cdf_gap(values, reference, len(values) + len(reference))[1]
     return float(np.abs(gap).max()) if len(gap) else float("nan")
 
 
@@ -274,12 +274,12 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return mean_rank[index]
 
 
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
     """Compute Spearman's rank correlation, with mean ranks for equal values.
 
     Parameters
     ----------
-    one, other
+    x, y
         The two arrays of paired values, each of shape (n,).
 
     Returns
@@ -292,7 +292,7 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     >>> round(rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([10.0, 30.0, 20.0])), 6)
     0.5
     """
-    ours, theirs = ranks(one), ranks(other)
-    if len(one) < 2 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
+    x_ranks, y_ranks = ranks(x), ranks(y)
+    if len(x) < 2 or np.ptp(x_ranks) == 0 or np.ptp(y_ranks) == 0:
         return float("nan")
-    return float(np.corrcoef(ours, theirs)[0, 1])
+    return float(np.corrcoef(x_ranks, y_ranks)[0, 1])

@@ -29,7 +29,7 @@ class Measure:
         The unit of the measure, which decides how a value is shown.
     title
         The measure's name in sentences, pictures and pages.
-    of
+    compute
         Function that computes the measure from an object such as `metrics.schedule.Waits`. If `is_mean`, the function
         returns one value per job.
     is_mean
@@ -47,7 +47,7 @@ class Measure:
     name: str
     unit: Unit
     title: str
-    of: Callable[[Any], Any] = float
+    compute: Callable[[Any], Any] = float
     is_mean: bool = False
     more_is_better: bool = False
     heading: str = ""
@@ -78,8 +78,7 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     """
     if not sample.jobs:
         return {"jobs": 0, **{each.name: float("nan") for each in measures}}
-    values = ((each.name, each.of(sample)) for each in measures)
-    return {"jobs": sample.jobs, **{name: float(np.mean(value)) for name, value in values}}
+    return {"jobs": sample.jobs, **{each.name: float(np.mean(each.compute(sample))) for each in measures}}
 
 
 def mean(values: np.ndarray) -> float:
@@ -112,12 +111,12 @@ class OverReplicates:
     ahead: float = math.nan
 
     @classmethod
-    def of(cls, values: np.ndarray, level: float) -> OverReplicates:
+    def from_values(cls, values: np.ndarray, level: float) -> OverReplicates:
         """Summarize one value per replicate; NaN is ignored.
 
         Examples
         --------
-        >>> OverReplicates.of(np.array([-1.0, 3.0]), 0.0).ahead
+        >>> OverReplicates.from_values(np.array([-1.0, 3.0]), 0.0).ahead
         0.5
         """
         values = values[~np.isnan(values)]

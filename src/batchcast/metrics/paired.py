@@ -79,8 +79,8 @@ DRAWS = 1000
 LEAST_GROUPS = 20
 DECIDES = 0.2
 _MOST_CELLS = 8192
-_KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
-_MOST_KEPT = 3
+_CACHED_SAMPLES: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
+_MOST_CACHED = 3
 _ABREAST = 256  # samples per pass; this many sums fit into the processor's cache
 _OWN = 2 / 3
 """Weight of a bootstrap sample's own variance in its t statistic; the rest is the variance of the whole data."""
@@ -133,7 +133,7 @@ class PairedDifference:
         """Whether one group contributes more than a fifth of the sum of absolute differences."""
         return self.largest_share > DECIDES
 
-    def word(self, *, lower_is_better: bool = True) -> str:
+    def verdict(self, *, lower_is_better: bool = True) -> str:
         """Summarize the confidence interval in one word.
 
         Parameters
@@ -149,7 +149,7 @@ class PairedDifference:
 
         Examples
         --------
-        >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).word(), PairedDifference(-5.0, -9.0, 1.0, 900, 40).word()
+        >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).verdict(), PairedDifference(-5.0, -9.0, 1.0, 900, 40).verdict()
         ('ahead', 'level')
         """
         if np.isnan(self.low):
@@ -164,7 +164,7 @@ class PairedDifference:
         Parameters
         ----------
         lower_is_better
-            See `word`.
+            See `verdict`.
         decided_by
             A sentence if one group decides the difference.
 
@@ -177,9 +177,9 @@ class PairedDifference:
         >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).stated().verdict
         'ahead'
         """
-        word = self.word(lower_is_better=lower_is_better)
+        verdict = self.verdict(lower_is_better=lower_is_better)
         return Difference(
-            self.difference, self.low, self.high, word, self.groups, self.largest_share, self.without, decided_by
+            self.difference, self.low, self.high, verdict, self.groups, self.largest_share, self.without, decided_by
         )
 
 
@@ -193,7 +193,7 @@ class Difference:
         The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN if there is no
         interval.
     verdict
-        `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.word`.
+        `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.verdict`.
     groups
         The number of groups of jobs; None if the groups were not counted.
     largest_share, without_largest
@@ -212,15 +212,15 @@ class Difference:
     decided_by: str = ""
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], measure: str, of: str = "differences") -> Difference | None:
+    def get(cls, row: Mapping[str, Any], measure: str, key: str = "differences") -> Difference | None:
         """Return a row's difference in a measure; None if the row has no difference in this measure.
 
         Examples
         --------
-        >>> Difference.of({"mean_wait_s": 60.0}, "mean_wait_s") is None
+        >>> Difference.get({"mean_wait_s": 60.0}, "mean_wait_s") is None
         True
         """
-        stated = row.get(of, {}).get(measure)
+        stated = row.get(key, {}).get(measure)
         if stated is None or isinstance(stated, cls):
             return stated
         # a row read from a report's JSON has null in place of NaN
@@ -298,7 +298,7 @@ def paired_differences(
     --------
     >>> late = np.tile([9.0, 11.0], 30)
     >>> one = paired_differences(late[None], np.zeros(60), np.arange(60) // 2, np.random.default_rng(0))[0]
-    >>> one.difference, one.low, one.high, one.groups, one.word()
+    >>> one.difference, one.low, one.high, one.groups, one.verdict()
     (10.0, 10.0, 10.0, 30, 'behind')
     """
     values, reference = np.atleast_2d(np.asarray(values, float)), np.asarray(reference, float)
@@ -398,10 +398,10 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     The last few results are cached, because one evaluation needs the samples for the same cells and seed about 20
     times.
     """
-    global _KEPT
+    global _CACHED_SAMPLES
     before = rng.bit_generator.state
     key = (cells, draws, repr(before))
-    if cached := _KEPT.get(key):
+    if cached := _CACHED_SAMPLES.get(key):
         weight, rng.bit_generator.state = cached
         return weight
     weight = np.empty((draws, cells), dtype=np.uint16)
@@ -409,7 +409,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
     weight = np.ascontiguousarray(weight.T)
     # The dictionary is replaced and not changed, so that other threads can read it at the same time.
-    _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}
+    _CACHED_SAMPLES = dict([*_CACHED_SAMPLES.items()][1 - _MOST_CACHED :]) | {key: (weight, rng.bit_generator.state)}
     return weight
 
 
@@ -462,7 +462,7 @@ def arm_difference(
     --------
     >>> long = np.tile([9.0, 11.0, 4.0], 30)
     >>> one = arm_difference(long, long < 5.0, np.arange(90) // 3, np.random.default_rng(0))
-    >>> one.difference, one.low, one.high, one.word()
+    >>> one.difference, one.low, one.high, one.verdict()
     (-6.0, -6.0, -6.0, 'ahead')
     """
     known = ~np.isnan(values)

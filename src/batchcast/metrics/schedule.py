@@ -203,7 +203,7 @@ class ForecastTotals:
     def __init__(self) -> None:
         self.jobs, self.shortfall = 0, 0.0
         self.sums = {each.name: 0.0 for each in FORECAST if each.is_mean}
-        self.held: dict[float, list[int]] = {}
+        self.covered: dict[float, list[int]] = {}
 
     def add(
         self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
@@ -224,7 +224,7 @@ class ForecastTotals:
         self.shortfall += math.fsum((r - p)[p < r])
         for level, bound in (quantiles or {}).items():
             given = ~np.isnan(bound) & ~np.isnan(actual)
-            counts = self.held.setdefault(level, [0, 0])
+            counts = self.covered.setdefault(level, [0, 0])
             counts[0] += int((actual[given] <= bound[given]).sum())
             counts[1] += int(given.sum())
 
@@ -234,7 +234,7 @@ class ForecastTotals:
             "jobs": self.jobs,
             **{name: _ratio(total, self.jobs) for name, total in self.sums.items()},
             "mean_shortfall_s": _ratio(self.shortfall, self.sums["underestimate_rate"]),
-            **{f"coverage_{100 * level:g}": _ratio(*counts) for level, counts in sorted(self.held.items())},
+            **{f"coverage_{100 * level:g}": _ratio(*counts) for level, counts in sorted(self.covered.items())},
         }
 
 
@@ -283,7 +283,7 @@ def _add_means(sums: dict[str, float], measures: Sequence[Measure], sample: Any)
     """Adds the values of a sample's jobs to the sum of each measure that is a mean."""
     for each in measures:
         if each.is_mean:
-            sums[each.name] += math.fsum(each.of(sample))
+            sums[each.name] += math.fsum(each.compute(sample))
 
 
 def _ratio(part: float, whole: float) -> float:

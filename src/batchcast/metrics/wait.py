@@ -169,12 +169,12 @@ def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> flo
     return float(identified[np.searchsorted(misguided_shares, misguided + 1e-12, side="right") - 1])
 
 
-def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
+def share_by_window(is_true: np.ndarray, window: int = 5000) -> np.ndarray:
     """Compute the share of True values in consecutive windows of jobs.
 
     Parameters
     ----------
-    kept
+    is_true
         The booleans, shape (n,), such as whether each wait was below its upper bound.
     window
         Number of jobs in a window.
@@ -187,10 +187,10 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
 
     Examples
     --------
-    >>> kept_by_window(np.array([True, False, True, True, True]), 2).tolist()
+    >>> share_by_window(np.array([True, False, True, True, True]), 2).tolist()
     [0.5, 1.0, 1.0]
     """
-    parts = [kept[low : low + window] for low in range(0, len(kept), window)]
+    parts = [is_true[low : low + window] for low in range(0, len(is_true), window)]
     return np.array([part.mean() for part in parts if len(part) >= window / 2 or len(parts) == 1])
 
 
@@ -411,25 +411,25 @@ def rms(error: np.ndarray) -> float:
     return math.sqrt(mean(np.square(error)))
 
 
-def rms_decrease(of: float, against: float) -> float:
+def rms_decrease(error: float, reference: float) -> float:
     """Compute the fraction by which an error is smaller than a reference error.
 
     Parameters
     ----------
-    of, against
+    error, reference
         The root-mean-square error and the reference error.
 
     Returns
     -------
     float
-        (against - of) / against. NaN if the reference error is 0.
+        (reference - error) / reference. NaN if the reference error is 0.
 
     Examples
     --------
     >>> rms_decrease(50.0, 200.0)
     0.75
     """
-    return (against - of) / against if against > 0 else float("nan")
+    return (reference - error) / reference if reference > 0 else float("nan")
 
 
 def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:

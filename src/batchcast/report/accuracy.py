@@ -58,7 +58,7 @@ def accuracy_table(
             title = f"{error.title} against {spec_words(against)}"
             column = TableColumn(f"{error.name}_words", title, "difference", within)
             columns.append(column)
-            rows = [{**row, column.key: interval_words(Difference.of(row, error.name), error.unit)} for row in rows]
+            rows = [{**row, column.key: interval_words(Difference.get(row, error.name), error.unit)} for row in rows]
     note = " ".join(filter(None, (note, lacking, *notes)))
     what = f"Predictions of peak memory per {per}" if per else "Run-time predictions"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"

@@ -62,7 +62,7 @@ def difference_blocks(rows: TableRows, measures: Measures, naming: Sequence[Tabl
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
-        named_row(row) | {f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures}
+        named_row(row) | {f"{m.name}_words": difference_words(Difference.get(row, m.name), m.unit) for m in measures}
         for row in rows
     ]
     heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
@@ -101,7 +101,7 @@ def beside(table: Table, results: TableRows, measures: Measures) -> Table:
     if against is None:
         return table
     column = _against(measure, against, _INTERVAL)
-    words = [interval_words(Difference.of(row, measure.name), measure.unit) for row in results]
+    words = [interval_words(Difference.get(row, measure.name), measure.unit) for row in results]
     rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
     note = " ".join(filter(None, (table.note, _no_interval(results, measure))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
@@ -109,7 +109,7 @@ def beside(table: Table, results: TableRows, measures: Measures) -> Table:
 
 def _no_interval(rows: TableRows, measure: Measure) -> str:
     """Return a sentence on why a difference has no interval; empty if each difference has one."""
-    stated = (Difference.of(row, measure.name) for row in rows)
+    stated = (Difference.get(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
@@ -198,7 +198,7 @@ def deciding(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list
         f"{measure.title}: {one.decided_by}."
         for row in rows
         for measure in measures
-        if (one := Difference.of(row, measure.name)) and one.decided_by
+        if (one := Difference.get(row, measure.name)) and one.decided_by
     ]
 
 
@@ -300,7 +300,7 @@ def interval_figures(rows: TableRows, measures: Measures, naming: Sequence[str])
     compared = {
         ", ".join(str(row[key]) for key in naming): one
         for row in rows
-        if row.get("against") and (one := Difference.of(row, measure.name)) and one.is_known
+        if row.get("against") and (one := Difference.get(row, measure.name)) and one.is_known
     }
     against = next((row["against"] for row in rows if row.get("against")), "")
     return [interval_figure(compared, measure.title, measure.unit, against, groups_in(rows))] if compared else []

@@ -96,7 +96,7 @@ def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     intervals."""
     blocks = difference_blocks(wording.named(rows), wording.measures, wording.columns[:1])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
-    stated = ((m, Difference.of(advice, m.name, "rule_differences")) for m in wording.measures)
+    stated = ((m, Difference.get(advice, m.name, "rule_differences")) for m in wording.measures)
     words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
     return [*blocks, *([f"Advice against {wording.rules['rule_of_thumb']}: {words}."] if words else [])]
 

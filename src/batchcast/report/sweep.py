@@ -59,7 +59,7 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     bursts = [
         _of_one_burst(row, stated)
         for row in compared
-        if (stated := Difference.of(row, MEAN_SLOWDOWN.name)) and stated.largest_share > DECIDES
+        if (stated := Difference.get(row, MEAN_SLOWDOWN.name)) and stated.largest_share > DECIDES
     ]
     return [means, *([_differences(compared, naming)] if compared else []), *bursts]
 
@@ -110,7 +110,7 @@ def interval(figure: OverReplicates | Difference, form: str) -> str:
 
 def _paired(row: Row) -> str:
     """Return the difference on the log itself as text; empty if it was not computed."""
-    stated = Difference.of(row, MEAN_SLOWDOWN.name)
+    stated = Difference.get(row, MEAN_SLOWDOWN.name)
     if stated is None:
         return ""
     if not stated.has_interval:

@@ -57,7 +57,7 @@ def validity_line(evaluation: Evaluation) -> Callout:
     if evaluation.validity is not None:
         return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
     reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
-    text, tried = NOTHING, evaluation.other
+    text, tried = NOTHING, evaluation.rejected
     if tried is not None:
         text = (
             "On a machine with the most processors in use at once, the simulated mean wait is "

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.wait import crps_of, quick_score, taken, transforms
-from ..events.recorded import Forecasts
+from ..evaluation.wait import Scored, crps_of, transforms
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from ..report import figures
@@ -22,14 +21,6 @@ RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "
 SPANS_S = {"10 min": 600.0, "1 h": 3600.0, "4 h": 14400.0, "1 day": 86400.0}
 DRAWN = 300
 LEAST, MOST_GROUPS = 20, 20
-
-
-class Scored(NamedTuple):
-    """One method's forecasts of the scored jobs (n,), and its probabilities (n, bins) if it has them."""
-
-    predictor: str
-    forecasts: Forecasts
-    chances: np.ndarray | None
 
 
 class Outcome(NamedTuple):
@@ -44,7 +35,7 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
     wait."""
     known = ~np.isnan(outcome.wait)
     wait = outcome.wait[known]
-    methods = [_of(one, known) for one in methods]
+    methods = [one.take(known) for one in methods]
     groups = {name: [g for g, k in zip(of, known.tolist()) if k] for name, of in outcome.groups.items()}
     pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
@@ -136,7 +127,7 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
     on."""
     quick, series = wait <= threshold, {}
     for one in methods:
-        late, found = identified_curve(quick_score(one.forecasts, one.chances, threshold), quick)
+        late, found = identified_curve(one.quick_score(threshold), quick)
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
         series[one.predictor] = (late[picked], found[picked])
     figure = figures.lines(
@@ -158,7 +149,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
     rows = []
     for k in largest:
         inside = which == k
-        for one in (_of(each, inside) for each in methods):
+        for one in (each.take(inside) for each in methods):
             error = np.abs(one.forecasts.points - wait[inside])
             kept = float("nan")
             if one.chances is not None:
@@ -179,11 +170,6 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
     left_out = len(names) - len(largest)
     note = f"{left_out} smaller group{'s' if left_out != 1 else ''} left out." if left_out else ""
     return Table(f"By {name}", columns, rows, note)
-
-
-def _of(one: Scored, rows: np.ndarray) -> Scored:
-    """Return a method's forecasts for a subset of the jobs."""
-    return Scored(one.predictor, taken(one.forecasts, rows), None if one.chances is None else one.chances[rows])
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:

@@ -73,7 +73,7 @@ def by_group(
                 here, rng = both & (labels == row["group"]), np.random.default_rng(seed)
                 pair = paired_differences(after[None, here], before[here], bursts[here], rng)[0]
                 # without the largest burst of the difference: it belongs to one user, but other users see these rows
-                stated = Difference(pair.difference, pair.low, pair.high, pair.word())
+                stated = Difference(pair.difference, pair.low, pair.high, pair.verdict())
                 row |= {"differences": {"wait_s": stated}, "bursts": pair.groups}
         rows += groups
     return rows
@@ -603,7 +603,7 @@ def _rows(
             "most_delay_s": float(delay[k].max(initial=0.0)),
             **_total("delayed_hours", alone[k]),
             **_total("more_than_best_hours", to_best[k]),
-            "verdict": "best" if k == best else to_best[k].word(),
+            "verdict": "best" if k == best else to_best[k].verdict(),
         })  # fmt: skip
     return rows
 

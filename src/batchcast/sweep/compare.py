@@ -110,8 +110,8 @@ def _row(
     pairs = shown.join(theirs, on="replicate", suffix="_theirs", maintain_order="left")
     users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
     row |= _changes(pairs, differences, ratios)
-    row["users_longer"] = OverReplicates.of(users[:, 0], 0.0)
-    row["worst_user_ratio"] = OverReplicates.of(users[:, 1], 1.0)
+    row["users_longer"] = OverReplicates.from_values(users[:, 0], 0.0)
+    row["worst_user_ratio"] = OverReplicates.from_values(users[:, 1], 1.0)
     return row | _paired(mine, theirs, seed)
 
 
@@ -127,8 +127,8 @@ def _changes(pairs: Any, differences: Sequence[str], ratios: Sequence[str]) -> d
     theirs = {key: pairs[f"{key}_theirs"].to_numpy() for key in names}
     above_0 = {key: np.where(theirs[key] > 0, theirs[key], np.nan) for key in ratios}
     return {
-        "replicated": {key: OverReplicates.of(mine[key] - theirs[key], 0.0) for key in differences},
-        "ratios": {key: OverReplicates.of(mine[key] / above_0[key], 1.0) for key in ratios},
+        "replicated": {key: OverReplicates.from_values(mine[key] - theirs[key], 0.0) for key in differences},
+        "ratios": {key: OverReplicates.from_values(mine[key] / above_0[key], 1.0) for key in ratios},
     }
 
 

@@ -36,7 +36,7 @@ def test_a_pool_that_matches_the_record_is_taken() -> None:
     assert found.settings["scheduler"] == "policy"
     assert found.validity is not None
     assert found.validity.verdict is Verdict.CLOSE
-    assert found.other is None
+    assert found.rejected is None
 
 
 @pytest.mark.long
@@ -49,7 +49,7 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
         assert {row["policy"] for row in found.schedule_rows()} == {SLURM, LEAST_WORK}
         assert found.validity is not None
         assert found.validity.verdict is Verdict.CLOSE
-        assert (found.other and found.other.verdict) == beside, "how near the pool came, where there is one"
+        assert (found.rejected and found.rejected.verdict) == beside, "how near the pool came, where there is one"
 
 
 def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
@@ -57,7 +57,7 @@ def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
     found = batchcast.evaluate(log, predictor=["last_2"], policy=["easy"])
     findings = found.findings
     assert findings is None or not findings.believed
-    assert found.other is not None, "the loops were tried as well"
+    assert found.rejected is not None, "the loops were tried as well"
 
 
 @pytest.mark.long

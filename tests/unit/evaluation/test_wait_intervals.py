@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from batchcast.evaluation.wait import chance_figures
+from batchcast.evaluation.wait import Scored, chance_figures
 from batchcast.events.recorded import Forecasts
 from batchcast.predict.hazard.bins import ENDS_S
 
@@ -16,10 +16,10 @@ def test_intervals_are_judged_apart_for_jobs_that_were_told_to_wait():
     chances[~long, 0] = 0.5
     told = np.where(long, 7200.0, 1.0)
     forecasts = Forecasts(points=told, levels=(), quantiles=np.empty((100, 0)), basis=[""] * 100)
-    figures = chance_figures(forecasts, chances, wait, np.ones(100), 3600.0)
+    figures = chance_figures(Scored("", forecasts, chances), wait, np.ones(100), 3600.0)
     assert figures["told_10min_jobs"] == figures["told_1h_jobs"] == 10
     assert (figures["told_10min_80"], figures["told_1h_90"]) == (0.0, 0.0)
     assert figures["interval_80"] > 0.4
     assert figures["told_4h_jobs"] == 0
     assert np.isnan(figures["told_4h_80"])
-    assert np.isnan(chance_figures(forecasts, None, wait, np.ones(100), 3600.0)["told_10min_80"])
+    assert np.isnan(chance_figures(Scored("", forecasts, None), wait, np.ones(100), 3600.0)["told_10min_80"])

@@ -33,7 +33,7 @@ def test_one_burst_is_named_and_makes_no_method_better() -> None:
     error[400:] -= 5000.0  # 2,000 jobs that one user submits in one week have smaller errors by chance
     one = paired_differences(error[None], np.zeros(2400), group, np.random.default_rng(1))[0]
     assert one.difference < -4000
-    assert (one.word(), one.is_decided_by_one, one.largest, one.largest_jobs) == ("level", True, 100, 2000)
+    assert (one.verdict(), one.is_decided_by_one, one.largest, one.largest_jobs) == ("level", True, 100, 2000)
     assert one.largest_share > 0.9
     assert abs(one.without) < 30
 
@@ -44,7 +44,7 @@ def test_a_difference_that_many_users_share_stands() -> None:
     error = rng.normal(-20, 100.0, 4000)
     one = paired_differences(error[None], np.zeros(4000), group, np.random.default_rng(1))[0]
     assert one.high < 0
-    assert (one.word(), one.word(lower_is_better=False)) == ("ahead", "behind")
+    assert (one.verdict(), one.verdict(lower_is_better=False)) == ("ahead", "behind")
     assert not one.is_decided_by_one
     again = paired_differences(error[None], np.zeros(4000), group, np.random.default_rng(1))[0]
     assert again == one
@@ -55,7 +55,7 @@ def test_too_few_groups_give_no_interval_and_say_so() -> None:
     assert one.difference == 1.0
     assert np.isnan([one.low, one.high]).all()
     assert one.why_not.startswith("no interval: the jobs form 19 groups")
-    assert one.word() == "unknown"
+    assert one.verdict() == "unknown"
 
 
 def test_unknown_values_are_left_out_method_by_method() -> None:
@@ -68,7 +68,7 @@ def test_unknown_values_are_left_out_method_by_method() -> None:
     assert (first.low, second.high) == (5.0, 5.0)
     nothing = paired_differences(np.full((1, 3), np.nan), np.zeros(3), np.arange(3), np.random.default_rng(0))[0]
     assert nothing.jobs == 0
-    assert nothing.word() == "unknown"
+    assert nothing.verdict() == "unknown"
 
 
 def test_a_million_groups_are_dealt_into_cells_with_the_same_width() -> None:

@@ -82,7 +82,7 @@ def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: in
         *(TableColumn("now_s", "mean wait, own limits", "seconds"), TableColumn("then_s", "then", "seconds")),
         TableColumn("difference", "difference, 90 % interval over bursts", "difference"),
     ]
-    groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
+    groups = [{**row, "difference": difference_words(Difference.get(row, "wait_s"), "seconds")} for row in groups]
     note = (
         "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
         " give no interval."

@@ -165,17 +165,13 @@ def _write_page(
     page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
 ) -> None:
     """Write the page: pictures of every predictor at the first threshold, over the scored jobs."""
-    from ...evaluation.wait import recorded_wait, scored_groups, taken
+    from ...evaluation.wait import recorded_wait, scored_groups
     from ...report.blocks import page as make_page
-    from ...report.wait_page import Outcome, Scored, wait_sections
+    from ...report.wait_page import Outcome, wait_sections
     from ...version import __version__
 
     head = log.trace[: len(rows)]
-    methods = [
-        Scored(run.predictor, taken(run.forecasts, rows), None if run.chances is None else run.chances[rows])
-        for at, run in runs
-        if at == threshold
-    ]
+    methods = [run.take(rows) for at, run in runs if at == threshold]
     outcome = Outcome(recorded_wait(head)[rows], scored_groups(head, rows, log.procs))
     made_by = {
         "Log": head.info.source,

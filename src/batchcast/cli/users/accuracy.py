@@ -185,7 +185,7 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
     from ...metrics.paired import Difference
 
     unit = 60.0 if key.endswith("_s") else 1.0
-    stated = Difference.of(row, key) or Difference(math.nan)
+    stated = Difference.get(row, key) or Difference(math.nan)
     ends = f" ({stated.low / unit:+.1f} to {stated.high / unit:+.1f})" if stated.has_interval else ""
     return f"{stated.value / unit:+.1f}{' min' if unit > 1 else ''}{ends}"
 

@@ -226,7 +226,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, label: str) -> dict[str, An
     simulator pyss counts."""
     used = replace(POLICIES[policy], correct=plan.correction if plan.correction in CORRECTIONS else "requested")
     trained = plan.planner == METHOD
-    given = fresh_predictor(METHOD, trace, trace.info.max_procs, 0, who=METHOD) if trained else plan.planner
+    given = fresh_predictor(METHOD, trace, trace.info.max_procs, 0, name=METHOD) if trained else plan.planner
     with progress(label, len(trace)) as tick:
         schedule = simulate(trace, used, given, loop="open" if plan.loop.startswith("open") else "closed", tick=tick)
     words = {"policy": policy, "loop": plan.loop, "predictor": plan.predictor}

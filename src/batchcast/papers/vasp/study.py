@@ -480,11 +480,11 @@ def differences_tables(rows: TableRows, words: str) -> list[Table]:
     )  # fmt: skip
     shown = [
         row
-        | {"apa_words": difference_words(Difference.of(row, "apa"), "ratio")}
-        | {"mae_words": difference_words(Difference.of(row, "mae_s"), "seconds")}
+        | {"apa_words": difference_words(Difference.get(row, "apa"), "ratio")}
+        | {"mae_words": difference_words(Difference.get(row, "mae_s"), "seconds")}
         for row in rows
     ]
-    by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.of(row, "apa")) is not None}
+    by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.get(row, "apa")) is not None}
     groups = next(iter(by_method.values())).groups or 0
     note = (
         f"Intervals of 90 % over {groups:,} groups of {of_groups}, in the split itself, not resampled. "

@@ -187,7 +187,7 @@ def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
     errors = {row["predictor"]: float(row["mae_s"]) for row in rows}
     bars = []
     for place, (row, error) in enumerate(zip(rows, errors.values())):
-        change, base = Difference.of(row, "mae_s") or Difference(math.nan), errors.get(row.get("against"), math.nan)
+        change, base = Difference.get(row, "mae_s") or Difference(math.nan), errors.get(row.get("against"), math.nan)
         since = error - float(rows[0]["mae_s"]) if place else math.nan
         bars.append(Bar(method_words(row["predictor"]), row["predictor"], error, since, base + change.low,
                         base + change.high))  # fmt: skip
@@ -218,7 +218,7 @@ def _why_no_gain(evaluation: Evaluation) -> str:
     """Return a sentence that explains why the report states no shorter wait."""
     checked = evaluation.validity
     if checked is None:
-        if evaluation.other is None:
+        if evaluation.rejected is None:
             return evaluation.why_not or "No schedule was simulated."
         return "No shorter wait is stated: the machine's size is unknown, and the simulation does not match the record."
     if checked.verdict is Verdict.UNCHECKED:

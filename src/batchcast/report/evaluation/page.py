@@ -290,7 +290,7 @@ NOT_BELIEVED = (
 
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schedule's row with the names that readers see and its change from today's schedule."""
-    words = interval_words(Difference.of(row, "mean_wait_s"), "seconds")
+    words = interval_words(Difference.get(row, "mean_wait_s"), "seconds")
     names = {"policy": policy_words(row["policy"]), "predictor": spec_words(row["predictor"])}
     return {**row_marks(row), **names, "_change": words}
 

@@ -22,7 +22,7 @@ from ...formats.memory import STEP_FIELDS, peak, requested
 from ...formats.sighting import never_ran
 from ...formats.slurm.resources import gpu_type, parse_tres, tres_gpus
 from ...formats.slurm.squeue import epoch, parse_marked, with_steps
-from ...metrics.beside import Axis, Beside, Waited, beside
+from ...metrics.smaller_requests import Axis, WaitDifference, Waited, compare_smaller_requests
 from ...slurm.transport import MARK, Transport
 from ...units import parse_duration, parse_memory, span
 from .advice import LEAST_JOBS, RISK, MemoryNeed, Rules, as_request, request_for
@@ -357,7 +357,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
     and GiB-hours cannot be compared, and many people read only the first lines. `--mem` is suggested if at least five
     jobs requested at least twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling
     misses peaks). The first `MOST_TOLD` suggestions also say how long jobs with smaller requests waited
-    (`metrics.beside`), if there are enough of these jobs.
+    (`metrics.smaller_requests`), if there are enough of these jobs.
     """
     suggestions: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -388,23 +388,23 @@ def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
-    """Add to each suggestion how long similar jobs with the smaller request waited (`metrics.beside`)."""
+    """Add to each suggestion how long similar jobs with the smaller request waited (`metrics.smaller_requests`)."""
     known = [job for job in jobs if job.eligible_wait_s >= 0]
     every = [_waited(job) for job in known]
     for advised in found:
         axis = AXES.get(advised["flag"])
         name = advised["user"], advised["job_name"]
         kind = [waited for job, waited in zip(known, every) if (job.user, job.job_name) == name]
-        found_beside = None if axis is None else beside(kind, every, axis, advised["advised"])
+        found_beside = None if axis is None else compare_smaller_requests(kind, every, axis, advised["advised"])
         if axis is not None and found_beside is not None:
             advised |= {f"waited_{name}": value for name, value in found_beside._asdict().items()}
             advised["waited"] = in_words(found_beside, axis, advised["advised"])
 
 
-def in_words(difference: Beside, axis: Axis, advised: float) -> str:
+def in_words(difference: WaitDifference, axis: Axis, advised: float) -> str:
     """Return a sentence that compares the waits of similar jobs that requested more and less.
 
-    >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
+    >>> in_words(WaitDifference("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
     'on the same days 40 similar jobs on main that requested 30 min to 1 h
     waited 25 min less (10 min to 50 min, 9 days)'
     """

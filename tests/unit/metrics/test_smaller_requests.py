@@ -11,7 +11,7 @@ from scipy.stats import binom
 from tests.forked import batchcast
 from tests.unit.service.answers.test_efficiency import row, table
 
-from batchcast.metrics.beside import Axis, Waited, beside, interval
+from batchcast.metrics.smaller_requests import Axis, Waited, compare_smaller_requests, interval
 
 DAY = 86400
 
@@ -42,7 +42,7 @@ def days(waits: list[tuple[float, float]], *, limit: float = 1.0, other: float =
 def test_it_speaks_where_days_agree_in_either_direction() -> None:
     for long, short, sign in ((5000.0, 1000.0, 1), (1000.0, 5000.0, -1)):
         these, rest = days([(long, short)] * 6)
-        found = beside(these, these + rest, Axis.LIMIT, 3600.0)
+        found = compare_smaller_requests(these, these + rest, Axis.LIMIT, 3600.0)
         assert found is not None
         assert (found.less_s, found.days, found.jobs) == (4000.0 * sign, 6, 6)
 
@@ -56,12 +56,12 @@ def test_it_speaks_where_days_agree_in_either_direction() -> None:
 ])  # fmt: skip
 def test_it_is_silent_where_the_record_cannot_tell(waits: list[tuple[float, float]], more: dict[str, float]) -> None:
     these, rest = days(waits, **more)
-    assert beside(these, these + rest, Axis.LIMIT, 3600.0) is None
+    assert compare_smaller_requests(these, these + rest, Axis.LIMIT, 3600.0) is None
 
 
 def test_a_burst_of_one_day_is_one_piece_of_evidence() -> None:
     these, rest = days([(5000.0, 1000.0)])
-    assert beside(these * 500, (these + rest) * 500, Axis.LIMIT, 3600.0) is None
+    assert compare_smaller_requests(these * 500, (these + rest) * 500, Axis.LIMIT, 3600.0) is None
 
 
 def test_the_report_says_it_beside_the_advice(tmp_path: Path) -> None:

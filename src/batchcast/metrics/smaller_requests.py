@@ -38,17 +38,17 @@ class Waited(NamedTuple):
         Partition and QOS of the job.
     wait
         Time from when the job could start until its start, in seconds.
-    asked
+    request
         Requested time limit in seconds, processors, and memory in KiB per node. NaN means unknown.
     """
 
     submit: float
     queue: str
     wait: float
-    asked: tuple[float, float, float]
+    request: tuple[float, float, float]
 
 
-class Beside(NamedTuple):
+class WaitDifference(NamedTuple):
     """Difference between the waits of jobs with the full request and of jobs with the smaller request.
 
     Attributes
@@ -72,7 +72,9 @@ class Beside(NamedTuple):
     days: int
 
 
-def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised: float) -> Beside | None:
+def compare_smaller_requests(
+    kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised: float
+) -> WaitDifference | None:
     """Compare the waits of given jobs with the waits of similar jobs that made a smaller request.
 
     Parameters
@@ -90,7 +92,7 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
 
     Returns
     -------
-    Beside or None
+    WaitDifference or None
         None if there is no clear difference: fewer than six days with jobs of both requests, an interval that contains
         zero, or a difference below one minute.
 
@@ -104,31 +106,31 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     --------
     >>> def job(day, limit, wait): return Waited(day * 86400.0, "main", wait, (limit, 4.0, math.nan))
     >>> these = [job(day, 36000.0, 7200.0 + day) for day in range(8)]
-    >>> beside(these, these + [job(day, 3600.0, 600.0) for day in range(8)], Axis.LIMIT, 3600.0)
-    Beside(queue='main', less_s=6603.5, low_s=6600.0, high_s=6607.0, jobs=8, days=8)
-    >>> beside(these, these, Axis.LIMIT, 3600.0) is None
+    >>> compare_smaller_requests(these, these + [job(day, 3600.0, 600.0) for day in range(8)], Axis.LIMIT, 3600.0)
+    WaitDifference(queue='main', less_s=6603.5, low_s=6600.0, high_s=6607.0, jobs=8, days=8)
+    >>> compare_smaller_requests(these, these, Axis.LIMIT, 3600.0) is None
     True
     """
     names = [job.queue for job in kind]
     queue = max(sorted(set(names)), key=names.count, default="")
-    kind_jobs = [job for job in kind if job.queue == queue and job.asked[axis] > advised]
+    kind_jobs = [job for job in kind if job.queue == queue and job.request[axis] > advised]
     if not kind_jobs or not advised > 0:
         return None
-    requests = [[job.asked[k] for job in kind_jobs if job.asked[k] == job.asked[k]] for k in Axis]
+    requests = [[job.request[k] for job in kind_jobs if job.request[k] == job.request[k]] for k in Axis]
     medians = [median(values) if values else math.nan for values in requests]
     others = [
         job
         for job in every
         if job.queue == queue
-        and advised / 2 <= job.asked[axis] <= advised
-        and all(_is_alike(job.asked[k], medians[k]) for k in Axis if k != axis)
+        and advised / 2 <= job.request[axis] <= advised
+        and all(_is_alike(job.request[k], medians[k]) for k in Axis if k != axis)
     ]
     kind_waits, other_waits = _by_day(kind_jobs), _by_day(others)
     days = sorted(kind_waits.keys() & other_waits.keys())
     difference = interval([median(kind_waits[day]) - median(other_waits[day]) for day in days])
     if difference is None or not (difference[0] > 0 or difference[2] < 0) or abs(difference[1]) < LEAST_S:
         return None
-    return Beside(
+    return WaitDifference(
         queue, difference[1], difference[0], difference[2], sum(len(other_waits[day]) for day in days), len(days)
     )
 
