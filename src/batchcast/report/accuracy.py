@@ -229,7 +229,7 @@ def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots:
 WINDOW = 5000
 DRAWN = (0.8, 0.9, 0.95)
 LEAST = 500
-PLACES = 200
+WINDOWS_DRAWN = 200
 ROUNDING = 1e-9
 
 
@@ -241,7 +241,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     if window < LEAST or not limits.bounds:
         return []
     run = run_time_target(limits.trace).within[rows]
-    ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
+    ends = np.unique(np.linspace(window, len(rows), WINDOWS_DRAWN).astype(int))
     held, near = {}, []
     for level in DRAWN:
         kept = np.concatenate([[0], np.cumsum(run <= limits.bounds[level][rows] * (1.0 + ROUNDING))])

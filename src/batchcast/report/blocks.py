@@ -29,13 +29,13 @@ TableRows = Sequence[Mapping[str, Any]]
 class Callout:
     """A highlighted sentence that every reader should see: its `tone` is good, note or warning.
 
-    `place` is the sentence's place on a first screen; it is empty for other callouts.
+    `position` is the sentence's position on a first screen; it is empty for other callouts.
     """
 
     text: str
     tone: Tone = "note"
     label: str = ""
-    place: Literal["", "headline", "next"] = ""
+    position: Literal["", "headline", "next"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +219,15 @@ class Section:
     blocks: Sequence[Block]
 
 
-def shown(value: Any, kind: Kind) -> str:
+def as_text(value: Any, kind: Kind) -> str:
     """Return a value as text in its column's format; an en dash for None.
 
-    >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(8992.56, "count"), shown(float("nan"), "number")
+    >>> as_text(0.4774, "share"), as_text(8733.2, "seconds"), as_text(8992.56, "count"), as_text(float("nan"), "number")
     ('47.7 %', '2 h 26 min', '8,993', '–')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
-    return _SHOWN[kind](value)
+    return _FORMATS[kind](value)
 
 
 def _number(value: Any) -> str:
@@ -235,7 +235,7 @@ def _number(value: Any) -> str:
     return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
-_SHOWN: Mapping[str, Callable[[Any], str]] = {
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "difference": str,
     "count": lambda value: f"{value:,.0f}",
@@ -278,7 +278,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         title=title,
         sections=sections,
         provenance=provenance,
-        shown=shown,
+        as_text=as_text,
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
         # one function around all files of the page's own script avoids global variables

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..metrics.curves import cdf as distribution
 from ..units import span as span
-from .blocks import Figure, Kind, shown
+from .blocks import Figure, Kind, as_text
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
@@ -219,7 +219,7 @@ def _value(value: float, kind: Kind) -> str:
         return "unknown"
     if kind == "seconds":
         return span(value)
-    return shown(value, "count" if kind == "number" and value == round(value) else kind)
+    return as_text(value, "count" if kind == "number" and value == round(value) else kind)
 
 
 def _value_axis(title: str, highest: float, kind: Kind) -> dict[str, Any]:

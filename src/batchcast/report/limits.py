@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
 from ..metrics.paired import Difference
 from ..units import counted
-from .blocks import Block, Figure, Table, TableColumn, columns_of, shown
-from .difference import Measures, beside, difference_blocks, difference_words
+from .blocks import Block, Figure, Table, TableColumn, as_text, columns_of
+from .difference import Measures, difference_blocks, difference_words, with_difference
 from .figures import span
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Wording(NamedTuple):
     columns: tuple[TableColumn, ...]
     latest: TableColumn
 
-    def named(self, rows: Sequence[Row]) -> list[Row]:
+    def with_names(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the names that readers see for their rule and the rule's reference."""
         return [{**row, **{k: self.rules[row[k]] for k in ("limits", "against") if row.get(k)}} for row in rows]
 
@@ -87,14 +87,14 @@ def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | N
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
     heading = f"{wording.heading}{each}{f' by {by}' if by else ''}, accepted risk {100 * risk:g} %, known at submission"
-    table = Table(heading, columns, wording.named(rows))
-    return table if by is not None else beside(table, table.rows, wording.measures)
+    table = Table(heading, columns, wording.with_names(rows))
+    return table if by is not None else with_difference(table, table.rows, wording.measures)
 
 
 def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
     intervals."""
-    blocks = difference_blocks(wording.named(rows), wording.measures, wording.columns[:1])
+    blocks = difference_blocks(wording.with_names(rows), wording.measures, wording.columns[:1])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     stated = ((m, Difference.of(advice, m.name, "rule_differences")) for m in wording.measures)
     words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
@@ -147,13 +147,13 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
     unused, used = whole["unused_core_h"], whole["used_core_h"]
     kinds = {"failed_core_h": "failed or were cancelled", "at_limit_core_h": "their time limit ended"}
     lost = [
-        f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) by jobs that {words}"
+        f"{_hours(whole[key])} ({as_text(whole[key] / used, 'share')}) by jobs that {words}"
         for key, words in kinds.items()
         if whole[key] and used > 0
     ]
     text = (
         f"Time limits requested {_hours(whole['asked_core_h'])}, of which {_hours(unused)} "
-        f"({shown(unused / whole['asked_core_h'], 'share')}) went unused."
+        f"({as_text(unused / whole['asked_core_h'], 'share')}) went unused."
         + (f" Jobs used {_hours(used)}: {', '.join(lost)}." if lost else "")
     )
     if unused > 0:
@@ -169,11 +169,11 @@ def _most(by: str, rows: Sequence[Row]) -> str:
     named = [row["unused_share"] for row in rows if row["group"] is not None]
     count = sum(row["groups"] for row in rows)
     reached = next((k for k in range(1, len(named) + 1) if sum(named[:k]) >= 0.5), len(named))
-    return f"{reached} of {count:,} {by}s left {shown(sum(named[:reached]), 'share')}"
+    return f"{reached} of {count:,} {by}s left {as_text(sum(named[:reached]), 'share')}"
 
 
 def _hours(value: float) -> str:
-    return f"{shown(value, 'count')} core-hours"
+    return f"{as_text(value, 'count')} core-hours"
 
 
 def _name(row: Row) -> str:

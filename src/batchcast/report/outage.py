@@ -76,7 +76,7 @@ def _starts(columns: list[TableColumn], cells: TableRows, rows: TableRows) -> Ta
     return Table("What the outage delays, the requested start first", columns, cells, note)
 
 
-def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[Block]:
+def live_outage_blocks(rows: TableRows, users: TableRows, details: bool) -> list[Block]:
     """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
     starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
@@ -103,11 +103,11 @@ def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[
         text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
         text += f"{_hours(requested, 'cost_hours')}{overlap})."
     blocks: list[Block] = [Callout(text, "note"), _starts(columns, cells, rows)]
-    if held:
+    if users:
         running = "running|still running if jobs use their limits|count"
         whose = columns_of("user", "waiting|waiting jobs delayed|count", running, "procs|processors|count")
-        some = held[: None if details else MOST_GROUPS]
-        note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""
+        some = users[: None if details else MOST_GROUPS]
+        note = f"{len(some)} of {len(users)} users; --details shows all." if len(some) < len(users) else ""
         blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
     return blocks
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
-from .blocks import BarChart, Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
+from .blocks import BarChart, Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, as_text
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 WORDS = ("text", "difference")
@@ -39,7 +39,7 @@ def rich_table(
     )  # fmt: skip
     chosen = table.columns if columns is None else columns
     for column in chosen:
-        cells = [shown(row.get(column.key), column.kind) for row in table.rows]
+        cells = [as_text(row.get(column.key), column.kind) for row in table.rows]
         widest = max(map(len, cells), default=0)
         whole = column.kind not in WORDS or widest <= folded
         title = _broken(column.title, widest if whole else folded) if broken else column.title
@@ -48,7 +48,7 @@ def rich_table(
         least = max(widest, *map(len, title.split("\n"))) if whole else folded
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     for row in table.rows:
-        grid.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in chosen))
+        grid.add_row(*(Text(as_text(row.get(column.key), column.kind)) for column in chosen))
     return grid
 
 
@@ -122,7 +122,7 @@ def _records(table: Table) -> Any:
 
     lines = [table.caption]
     for row in table.rows:
-        lines += ["", *(f"{c.title or c.key}: {shown(row.get(c.key), c.kind)}" for c in table.columns)]
+        lines += ["", *(f"{c.title or c.key}: {as_text(row.get(c.key), c.kind)}" for c in table.columns)]
     return Text("\n".join([*lines, "", table.note] if table.note else lines), overflow="fold")
 
 

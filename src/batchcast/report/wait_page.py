@@ -44,11 +44,11 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
     wait."""
     known = ~np.isnan(outcome.wait)
     wait = outcome.wait[known]
-    methods = [_of(one, known) for one in methods]
-    groups = {name: [g for g, k in zip(of, known.tolist()) if k] for name, of in outcome.groups.items()}
+    methods = [_of_jobs(one, known) for one in methods]
+    groups = {name: [g for g, k in zip(labels, known.tolist()) if k] for name, labels in outcome.groups.items()}
     pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
-    tables = [by_group(methods, wait, name, of) for name, of in groups.items()]
+    tables = [by_group(methods, wait, name, labels) for name, labels in groups.items()]
     return [
         Section("Scores", short_and_whole(table)),
         Section("Calibration and errors", pictures),
@@ -150,15 +150,15 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
     return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
 
 
-def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequence[str]) -> Table:
+def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Sequence[str]) -> Table:
     """Return each method's results in the 20 largest groups of at least 20 jobs."""
-    names, which = np.unique(np.asarray(of, dtype=str), return_inverse=True)
+    names, which = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
     sizes = np.bincount(which, minlength=len(names))
     largest = [k for k in np.argsort(-sizes, kind="stable").tolist() if sizes[k] >= LEAST][:MOST_GROUPS]
     rows = []
     for k in largest:
         inside = which == k
-        for one in (_of(each, inside) for each in methods):
+        for one in (_of_jobs(each, inside) for each in methods):
             error = np.abs(one.forecasts.points - wait[inside])
             kept = float("nan")
             if one.chances is not None:
@@ -181,9 +181,11 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
     return Table(f"By {name}", columns, rows, note)
 
 
-def _of(one: Scored, rows: np.ndarray) -> Scored:
+def _of_jobs(method: Scored, rows: np.ndarray) -> Scored:
     """Return a method's forecasts for a subset of the jobs."""
-    return Scored(one.predictor, taken(one.forecasts, rows), None if one.chances is None else one.chances[rows])
+    return Scored(
+        method.predictor, taken(method.forecasts, rows), None if method.chances is None else method.chances[rows]
+    )
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from ...columns import ASKED, HELD
+from ...columns import ALLOCATED, REQUESTED
 from ...errors import BatchcastError, InputError
 from ...units import KIB_OF, parse_duration
 from ..memory import MOST_KIB
@@ -164,8 +164,10 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         reason=_REASONS.get(letter, "Priority" if pending else ""),
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
-        asked=read_fields(ASKED, a, "pbs", own),
-        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
+        asked=read_fields(REQUESTED, a, "pbs", own),
+        held={}
+        if pending or withdrawn
+        else read_fields(ALLOCATED, a, "pbs", {"alloc_procs": own["req_procs"]}) | measured,
     )
 
 

@@ -17,7 +17,7 @@ from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..accuracy import method_words
-from ..blocks import Block, Callout, Table, Tone, columns_of, shown
+from ..blocks import Block, Callout, Table, Tone, as_text, columns_of
 from ..figures import signed, span
 from ..validity import means
 from .gains import plan_words, policy_words
@@ -240,8 +240,8 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
     medians = {row["limits"]: float(row["median_limit_s"]) for row in evaluation.limit_rows()}
     own, advice = medians.get("own", math.nan), medians.get("advice", math.nan)
     shorter = f"; median time limit: {span(own)} today, {span(advice)} suggested" if advice < 0.95 * own else ""
-    note = f"of the {shown(requested, 'count')} requested{shorter}"
-    return Tile("Unused core-hours", shown(unused / requested, "share"), note)
+    note = f"of the {as_text(requested, 'count')} requested{shorter}"
+    return Tile("Unused core-hours", as_text(unused / requested, "share"), note)
 
 
 def _prediction_tile(evaluation: Evaluation) -> Tile:
@@ -262,7 +262,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
     if waits is None:
         return Tile(title, "not measured", f"({evaluation.why_no_waits})")
     return Tile(
-        title, shown(waits.coverage, "share"),
+        title, as_text(waits.coverage, "share"),
         f"of the latest {waits.jobs:,} jobs started by their 90 % time (target: 90 %); median error "
         f"{span(waits.median_error_s)}, baseline {span(waits.simplest_median_error_s)}",
     )  # fmt: skip
@@ -322,7 +322,7 @@ def price(findings: Findings) -> str:
         parts.append(f"5 % of the jobs would wait {span(longest)} or more; today this is {span(now)}")
     worse = best.comparison.get("users_worse", 0.0)
     if worse > 0:
-        parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
+        parts.append(f"{as_text(worse, 'share')} of the users would wait longer on average")
     return f"The cost: {'; '.join(parts)}." if parts else ""
 
 

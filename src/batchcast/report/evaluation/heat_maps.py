@@ -38,9 +38,9 @@ class Axis(NamedTuple):
 
 
 class Shades(NamedTuple):
-    """The shade of each cell (rows, columns), -1 for an empty cell; and the meaning of each shade."""
+    """The index of the shade of each cell (rows, columns), -1 for an empty cell; and the meaning of each shade."""
 
-    of: np.ndarray
+    indices: np.ndarray
     legend: Sequence[str]
     scale: str = SEQUENTIAL
 
@@ -59,12 +59,12 @@ def heat(
 
     `alt` is the alternative text with the main values; `high` is the height of a row in pixels.
     """
-    there = np.argwhere(shades.of >= 0).tolist()
+    there = np.argwhere(shades.indices >= 0).tolist()
     rows, columns = list(down.names), list(across.names)
     cells = {(r, c): texts.words(r, c) for r, c in there}
     trace = {
         "type": "heat", "name": "", "meta": {"slot": 0}, "x": [columns[c] for _, c in there],
-        "y": [rows[r] for r, _ in there], "shade": [int(shades.of[r, c]) for r, c in there],
+        "y": [rows[r] for r, _ in there], "shade": [int(shades.indices[r, c]) for r, c in there],
         "text": [texts.short(r, c) for r, c in there], "customdata": list(cells.values()),
         "hovertemplate": f"{down.title} %{{y}}, {across.title} %{{x}}: %{{customdata}}",
     }  # fmt: skip

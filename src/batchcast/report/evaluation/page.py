@@ -33,7 +33,7 @@ from ...trace.whole_file import folder
 from ...units import counted
 from .. import blocks
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, folded, page, shown
+from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, as_text, folded, page
 from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
@@ -122,7 +122,7 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
     few = int(evaluation.scores.scored.sum())
     too_few = f"Only {few} jobs were scored: too few to conclude anything." if few < FEW else ""
     return [
-        Callout(screen.headline, screen.tone, place="headline"),
+        Callout(screen.headline, screen.tone, position="headline"),
         *filter(None, (too_few, preface or screen.caution)),
         *([bar_chart(screen)] if screen.bars else []),
         blocks.Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
@@ -332,7 +332,7 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
     past = f", and {100 * over:.1f} % ran longer than it" if over >= 0.0005 else ""
     whole = waste_rows(trace, scored, procs=procs)[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    share = f"; {shown(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
+    share = f"; {as_text(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
     limits, runs = (span(float(np.median(values))) for values in (limit, trace.run_time[scored]))
     return (
         f"Half of the jobs use {bound} {half:.0f} % of their time limit{past}{share}. "
@@ -351,7 +351,7 @@ def advised_columns(evaluation: Evaluation) -> str:
     trace = evaluation.trace
     since = calendar(trace, float(trace.submit_time[advice.since]))
     ends = (advice.difference.high, advice.difference.low)
-    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
+    low, high = (as_text(-end / advice.against_mae_s, "share") for end in ends)
     how = f"uses {' and '.join(advice.columns)}" if advice.columns else "compares similar requests"
     return (
         f"A better prediction {how}, which the log contains: {advice.predictor} (columns chosen on "
@@ -392,7 +392,7 @@ def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: f
     if not total > 0 or not known.any():
         return "unknown"
     makespan = float((start + run)[known].max() - start[known].min())
-    return shown(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
+    return as_text(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
 
 
 def _quantiles(values: np.ndarray) -> str:
@@ -407,7 +407,7 @@ def _sizes(procs: np.ndarray) -> str:
     procs = procs[~np.isnan(procs)]
     if not len(procs):
         return "unknown"
-    serial = shown(float((procs == 1).mean()), "share")
+    serial = as_text(float((procs == 1).mean()), "share")
     return f"median {np.median(procs):g}, largest {procs.max():,.0f}; {serial} serial"
 
 
@@ -455,7 +455,7 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
 
 
 def fill(
-    place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
+    directory: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
     title: str | None = None, preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
     """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, and return the JSON document and
@@ -468,24 +468,24 @@ def fill(
     for each in evaluation.outcomes:
         name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
         files[each.policy, each.predictor] = f"schedules/{name}"
-        (place / "schedules").mkdir(exist_ok=True)
-        write_schedule(place / "schedules" / name, each.schedule)
+        (directory / "schedules").mkdir(exist_ok=True)
+        write_schedule(directory / "schedules" / name, each.schedule)
     scores, log = evaluation.scores, evaluation.trace
     scored, group = np.flatnonzero(scores.scored), burst_groups(log, evaluation.procs)
     points = {spec: said[scored] for spec, said in scores.points.items()}
-    write_forecasts(place / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
+    write_forecasts(directory / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
     if evaluation.outcomes:  # a group is one user's submissions of one week; its number does not reveal the user
         schedule = evaluation.outcomes[0].schedule
-        write_groups(place / GROUPS, schedule.job_id, group[schedule.rows])
+        write_groups(directory / GROUPS, schedule.job_id, group[schedule.rows])
     rows = [first_screen(evaluation).row(), *evaluation.results()]
     for row in rows:
         if row["part"] == "schedule":
             row["schedule_file"] = files[row["policy"], row["predictor"]]
     result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
-    (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
+    (directory / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
     page_sections = sections(evaluation, settings, preface)
     title = title or f"What predictions would change on {Path(log.info.source).name}"
-    (place / "index.html").write_text(page(title, page_sections, _provenance(result, command)), encoding="utf-8")
+    (directory / "index.html").write_text(page(title, page_sections, _provenance(result, command)), encoding="utf-8")
     return result, page_sections
 
 
