@@ -167,16 +167,26 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True)
-class BarRow:
-    """One bar, in the unit of its chart: `text` is printed beside the bar; `low` to `high` is the value's interval, NaN
-    if there is no interval."""
+class Bar:
+    """One bar, in seconds: `low_s` to `high_s` is the value's 90 % interval, NaN if there is no interval.
+
+    `change_s` is the difference from the first bar, NaN for the first bar itself.
+    """
 
     label: str
     method: str
-    value: float
-    text: str
-    low: float = math.nan
-    high: float = math.nan
+    value_s: float
+    change_s: float = math.nan
+    low_s: float = math.nan
+    high_s: float = math.nan
+
+    @property
+    def text(self) -> str:
+        """The text beside the bar: the value, the change, and the interval."""
+        sign = "+" if self.change_s > 0 else ""
+        change = f" ({sign}{span(self.change_s)})" if self.change_s == self.change_s else ""
+        interval = f"; 90 %: {span(self.low_s)} to {span(self.high_s)}" if self.low_s == self.low_s else ""
+        return f"{span(self.value_s)}{change}{interval}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +194,12 @@ class BarChart:
     """Horizontal bars with error bars, drawn only with HTML and CSS: labels wrap and are never cut. Page only."""
 
     title: str
-    rows: Sequence[BarRow]
+    rows: Sequence[Bar]
     caption: str = ""
 
     def left(self, value: float) -> float:
         """Return the position of a value on the chart's axis, in percent."""
-        ends = [x for row in self.rows for x in (row.value, row.high) if x == x]
+        ends = [x for bar in self.rows for x in (bar.value_s, bar.high_s) if x == x]
         return round(100 * max(0.0, value) / max([*ends, 1e-9]), 2)
 
 

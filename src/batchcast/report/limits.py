@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
@@ -133,9 +135,7 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
     """Return blocks on the unused core-hours of the whole log and of groups of jobs; empty if the log has no core-hours
     or no limits."""
     rows = evaluation.waste_rows()
-    whole, by = rows[0], dict[str, list[Row]]()
-    for row in rows[1:]:
-        by.setdefault(row["by"], []).append(row)
+    whole, by = rows[0], {name: list(mine) for name, mine in groupby(rows[1:], itemgetter("by"))}
     if not whole["asked_core_h"] > 0 or not by:
         return []
     tables = [_table(name, mine, whole, folded=place > 0) for place, (name, mine) in enumerate(by.items())]

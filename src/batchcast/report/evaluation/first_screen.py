@@ -17,28 +17,12 @@ from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..accuracy import method_words
-from ..blocks import Block, Callout, Table, Tone, as_text, columns_of
+from ..blocks import Bar, BarChart, Block, Callout, Table, Tone, as_text, columns_of
 from ..figures import signed, span
 from ..validity import means
 from .gains import plan_words, policy_words
 
 Measure = Literal["mean wait", "mean error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar of the first screen's picture, in seconds; `low_s` to `high_s` is its 90 % interval, NaN if there is
-    none.
-
-    `change_s` is the difference from the first bar, NaN for the first bar itself.
-    """
-
-    label: str
-    method: str
-    value_s: float
-    change_s: float = math.nan
-    low_s: float = math.nan
-    high_s: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +67,12 @@ class FirstScreen:
     def row(self) -> dict[str, Any]:
         """Return the first screen's content as an object for JSON."""
         return {"part": "first_screen", **asdict(self)}
+
+    def chart(self) -> BarChart:
+        """Return the bars as a block of the page."""
+        title = "Simulated mean wait" if self.measure == "mean wait" else "Mean error of predicted run times"
+        caption = "Error bars: 90 % intervals of the difference to the first bar." if len(self.bars) > 1 else ""
+        return BarChart(f"{title} ({self.based_on})" if self.based_on else title, self.bars, caption)
 
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
