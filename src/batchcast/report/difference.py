@@ -90,20 +90,21 @@ def plan_named(against: str) -> str:
     return f"{policy}, {named(spec)}" if policy else named(spec)
 
 
-def with_difference(table: Table, results: TableRows, measures: Measures) -> Table:
+def with_difference(table: Table, results: TableRows, measures: Measures, meaning: str = "") -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
-    table is unchanged.
+    table is unchanged. Without a `meaning` of the column, the usual meaning applies, and the table's note says why
+    differences have no interval.
     """
     measure = measures[0]
     against = next((row["against"] for row in results if row.get("against")), None)
     if against is None:
         return table
-    column = _against(measure, against, _INTERVAL)
+    column = _against(measure, against, meaning or _INTERVAL)
     words = [interval_words(Difference.of(row, measure.name), measure.unit) for row in results]
     rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
-    note = " ".join(filter(None, (table.note, _no_interval(results, measure))))
+    note = " ".join(filter(None, (table.note, "" if meaning else _no_interval(results, measure))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 

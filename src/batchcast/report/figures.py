@@ -124,8 +124,12 @@ def lines(
     slots: Slots = None,
     caption: str = "",
     markers: bool = False,
+    over_share: bool = False,
 ) -> Figure:
-    """Return lines over numbers or ISO dates; y values are of the kind `seconds`, `share` or `number`."""
+    """Return lines over numbers or ISO dates; y values are of the kind `seconds`, `share` or `number`.
+
+    If `over_share` is true, x values are shares, and the page names only the closest point.
+    """
     data: list[dict[str, Any]] = []
     words = []
     for name, slot in _slots(series, slots):
@@ -141,9 +145,9 @@ def lines(
     highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
     few = all(isinstance(v, int) and v <= 10 for trace in data for v in trace["x"])
     layout = {
-        "xaxis": {"title": {"text": x}, **({"dtick": 1} if few else {})},
+        "xaxis": {"title": {"text": x}} | ({"dtick": 1} if few else {}) | ({"tickformat": ".0%"} if over_share else {}),
         "yaxis": _value_axis(y, highest, kind),
-        "hovermode": "x unified",
+        "hovermode": "closest" if over_share else "x unified",
     }
     return Figure(title, data, layout, f"{y} over {x}. {'; '.join(words)}.", caption)
 

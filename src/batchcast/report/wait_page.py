@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.wait import crps_of, quick_score, taken, transforms
+from ..evaluation.wait import WaitRun, crps_of, quick_score, taken, transforms
 from ..events.recorded import Forecasts
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
@@ -32,20 +33,18 @@ class Scored(NamedTuple):
     chances: np.ndarray | None
 
 
-class Outcome(NamedTuple):
-    """Outcomes of the same jobs: waits (n,) in seconds, and each job's group, by name of the grouping."""
-
-    wait: np.ndarray
-    groups: Mapping[str, Sequence[str]]
-
-
-def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, threshold: float) -> list[Section]:
+def wait_sections(
+    table: Table, methods: Sequence[Scored], wait: np.ndarray, groups: Mapping[str, Sequence[str]], threshold: float
+) -> list[Section]:
     """Return the page of `batchcast wait`: the table, the pictures, and the results by group, for jobs with a recorded
-    wait."""
-    known = ~np.isnan(outcome.wait)
-    wait = outcome.wait[known]
-    methods = [_of_jobs(one, known) for one in methods]
-    groups = {name: [g for g, k in zip(labels, known.tolist()) if k] for name, labels in outcome.groups.items()}
+    wait.
+
+    `wait` are the waits (n,) of the scored jobs in seconds, and `groups` has each job's group, by name of the grouping.
+    """
+    known = ~np.isnan(wait)
+    wait = wait[known]
+    methods = [of_jobs(one, known) for one in methods]
+    groups = {name: list(compress(labels, known)) for name, labels in groups.items()}
     pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
     tables = [by_group(methods, wait, name, labels) for name, labels in groups.items()]
@@ -101,7 +100,7 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     )  # fmt: skip
 
 
-def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], **words: str) -> Figure | None:
+def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], **words: Any) -> Figure | None:
     """Return a figure of shares with the ideal diagonal; None if there is no series."""
     drawn: figures.Series = {"ideal": ([0.0, 1.0], [0.0, 1.0]), **series}
     return figures.lines(title, drawn, kind="share", slots=slots, markers=True, **words) if series else None
@@ -139,15 +138,13 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         late, found = identified_curve(quick_score(one.forecasts, one.chances, threshold), quick)
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
         series[one.predictor] = (late[picked], found[picked])
-    figure = figures.lines(
+    return figures.lines(
         f"Finding jobs that start within {span(threshold)}", series,
         x="slower jobs marked as quick, share of all jobs", y="quick jobs found, share of the quick jobs",
-        kind="share", slots=_slots(methods),
+        kind="share", slots=_slots(methods), over_share=True,
         caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. "
         "Further up and to the left is better.",
     )  # fmt: skip
-    xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
-    return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
 
 
 def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Sequence[str]) -> Table:
@@ -158,7 +155,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Seq
     rows = []
     for k in largest:
         inside = which == k
-        for one in (_of_jobs(each, inside) for each in methods):
+        for one in (of_jobs(each, inside) for each in methods):
             error = np.abs(one.forecasts.points - wait[inside])
             kept = float("nan")
             if one.chances is not None:
@@ -181,7 +178,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Seq
     return Table(f"By {name}", columns, rows, note)
 
 
-def _of_jobs(method: Scored, rows: np.ndarray) -> Scored:
+def of_jobs(method: Scored | WaitRun, rows: np.ndarray) -> Scored:
     """Return a method's forecasts for a subset of the jobs."""
     return Scored(
         method.predictor, taken(method.forecasts, rows), None if method.chances is None else method.chances[rows]

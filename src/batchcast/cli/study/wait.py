@@ -165,18 +165,14 @@ def _write_page(
     page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
 ) -> None:
     """Write the page: pictures of every predictor at the first threshold, over the scored jobs."""
-    from ...evaluation.wait import recorded_wait, scored_groups, taken
+    from ...evaluation.wait import recorded_wait, scored_groups
     from ...report.blocks import page as make_page
-    from ...report.wait_page import Outcome, Scored, wait_sections
+    from ...report.wait_page import of_jobs, wait_sections
     from ...version import __version__
 
     head = log.trace[: len(rows)]
-    methods = [
-        Scored(run.predictor, taken(run.forecasts, rows), None if run.chances is None else run.chances[rows])
-        for at, run in runs
-        if at == threshold
-    ]
-    outcome = Outcome(recorded_wait(head)[rows], scored_groups(head, rows, log.procs))
+    methods = [of_jobs(run, rows) for at, run in runs if at == threshold]
+    wait, groups = recorded_wait(head)[rows], scored_groups(head, rows, log.procs)
     made_by = {
         "Log": head.info.source,
         "SHA-256": describe_log(log.trace)["sha256"] or "none: not read from a file",
@@ -184,7 +180,7 @@ def _write_page(
         "batchcast": __version__,
         "Settings": settings,
     }
-    sections = wait_sections(table, methods, outcome, threshold)
+    sections = wait_sections(table, methods, wait, groups, threshold)
     write_text(page, make_page(f"How well are waits predicted? {Path(head.info.source).name}", sections, made_by))
     say(f"page: {page}")
 
