@@ -29,7 +29,7 @@ from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, span, tick
 from ..validity import RULES
 from .gains import FIXED, mark_choices, policy_words
-from .heat_maps import NARROW, Axis, Shades, Texts, heat
+from .heat_maps import NARROW, Axis, Shades, heat
 
 RECORDED, SIMULATED = "recorded", "simulated"
 LEAST_PERIODS = 3  # fewer points over time make no useful picture
@@ -161,7 +161,8 @@ def density(waits: ComparedWaits, how: str) -> Figure:
         Axis("wait as simulated", names[::-1]),
         Axis("wait as recorded", names),
         Shades(shade, _legend(ends)),
-        Texts(lambda r, c: counted(count[r, c]), lambda r, c: f"{count[r, c]:,}"),
+        lambda r, c: counted(count[r, c]),
+        lambda r, c: f"{count[r, c]:,}",
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{as_text(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{as_text(float((across < down).mean()), 'share')} in a longer one as simulated.",
