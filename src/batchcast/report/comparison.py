@@ -18,7 +18,7 @@ from ..report import difference, figures
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, as_text, columns_of
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
-from .evaluation.gains import policy_words
+from .evaluation.gains import plan_words, policy_words
 
 FORECAST: Measures = [each for each in accuracy.FORECAST if each.is_mean]
 SCHEDULE: Measures = [*difference.SCHEDULE, *(each for each in schedule.SCHEDULE if each.name == "utilization")]
@@ -207,9 +207,7 @@ def _changed(rows: Sequence[Row], measure: Measure) -> dict[str, Difference]:
 
 
 def _name(row: Row) -> str:
-    if "policy" not in row:
-        return named(row["predictor"])
-    return f"{policy_words(row['policy'])} with {named(row['predictor'])}"
+    return plan_words(row["policy"], row["predictor"]) if "policy" in row else named(row["predictor"])
 
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
