@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
 from ..metrics.paired import Difference
 from ..units import counted
-from .blocks import Block, Figure, Table, TableColumn, as_text, columns_of
+from .blocks import Block, Figure, Table, TableColumn, as_text, columns_of, folded
 from .difference import Measures, difference_blocks, difference_words, with_difference
 from .figures import span
 
@@ -27,13 +27,12 @@ Row = Mapping[str, Any]
 
 class Wording(NamedTuple):
     """How tables and sentences describe a requested resource (time or memory): names of rules, columns, and compared
-    measures."""
+    measures. The last column is shown only for groups of jobs."""
 
     heading: str
     rules: Mapping[str, str]
     measures: Measures
     columns: tuple[TableColumn, ...]
-    latest: TableColumn
 
     def with_names(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the names that readers see for their rule and the rule's reference."""
@@ -54,8 +53,8 @@ TIME = Wording(
                     True),
         TableColumn("over_request_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
         TableColumn("median_limit_s", "median limit", "seconds"),
+        TableColumn("latest_limit_s", "of the latest job", "seconds"),
     ),
-    TableColumn("latest_limit_s", "of the latest job", "seconds"),
 )  # fmt: skip
 MEMORY = Wording(
     "Memory requests",
@@ -74,18 +73,20 @@ MEMORY = Wording(
         TableColumn("saved_gib_h", "saved, GiB-h", "count", "from the users' requests if known, else the usual rule"),
         TableColumn("saved_nodes", "saved, nodes", "number", "of a node's memory, on average over the log", more=True),
         TableColumn("median_limit_mib", "median request", "memory"),
+        TableColumn("latest_limit_mib", "of the latest job", "memory"),
     ),
-    TableColumn("latest_limit_mib", "of the latest job", "memory"),
 )  # fmt: skip
 
 
 def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
     """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's
     latest request."""
-    columns = [c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
+    *columns, latest = (
+        c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)
+    )
     if by is not None:
         columns = [replace(column, more=column.more or column.key == "spent_over_used") for column in columns]
-        columns = [TableColumn("group", by), *columns, wording.latest]
+        columns = [TableColumn("group", by), *columns, latest]
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
     heading = f"{wording.heading}{each}{f' by {by}' if by else ''}, accepted risk {100 * risk:g} %, known at submission"
@@ -104,7 +105,8 @@ def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
 
 
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return the advised limits and what they would have saved; empty if too few jobs had a limit."""
+    """Return the advised limits and what they would have saved; the differences between rules are folded. The result is
+    empty if too few jobs had a limit."""
     rows = evaluation.limit_rows()
     if not rows:
         return []
@@ -115,7 +117,8 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
         f"{advice_words(rows, RISK)} The table also has the usual rule: 1.25 times the longest of the last ten jobs. "
         "`batchcast limits LOG --by user` lists limits by user, account, queue or application."
     )
-    return [words, advice_table(TIME, rows, RISK), *advice_differences(TIME, rows)]
+    differences = folded("Differences between the limits, with intervals", advice_differences(TIME, rows))
+    return [words, advice_table(TIME, rows, RISK), *differences]
 
 
 WASTE_COLUMNS = columns_of(

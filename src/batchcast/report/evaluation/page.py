@@ -34,7 +34,7 @@ from ...trace.whole_file import folder
 from ...units import counted
 from .. import blocks
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, as_text, folded, page
+from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, TableRows, as_text, folded, page
 from ..difference import FORECAST, SCHEDULE, Measures, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
@@ -88,7 +88,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     bounds = bound_figures(evaluation.limits) if evaluation.limits else []
     wrong = Section("Time limits", [
         limits_used(evaluation.trace, scored, evaluation.procs),
-        *_limit_blocks(evaluation),
+        *limit_blocks(evaluation),
         *folded("Time limits against run times, and coverage of the suggested limits",
                 [_limits_figure(evaluation, slots), *bounds]),
     ])  # fmt: skip
@@ -130,7 +130,7 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
         Callout(screen.headline, screen.tone, position="headline"),
         *filter(None, (too_few, preface or screen.caution)),
         *([screen.chart()] if screen.bars else []),
-        blocks.Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
+        blocks.Cards(screen.tiles),
         Callout(screen.next_step, "note", "Next:", "next"),
         *folded("How far to trust this, and an example", [*filter(None, why), validity_line(evaluation)]),
     ]
@@ -138,12 +138,6 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
 
 FEW = 100
 """Fewer scored jobs than this allow no conclusion."""
-
-
-def _limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return the table of limits; the differences between rules are folded."""
-    words, table, *rest = limit_blocks(evaluation) or ["", ""]
-    return [words, table, *folded("Differences between the limits, with intervals", rest)] if words else []
 
 
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
