@@ -188,7 +188,7 @@ def columns() -> str:
     ]
     for column in COLUMNS.values():
         sources = (str(column.swf or ""), *(f"`{name}`" if name else "" for name in _sources(column)))
-        shown = (f"`{column.name}`", column.unit, column.known, _escaped(column.meaning), *sources)
+        shown = (f"`{column.name}`", column.unit, column.known_at, _escaped(column.meaning), *sources)
         lines.append(f"| {' | '.join(shown)} |")
     lines += [
         "",

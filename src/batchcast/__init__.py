@@ -67,21 +67,21 @@ _NAMES = {  # public names by module
     "predict.adapters": "SklearnRuntime",
     "trace.source": "demo_path",
 }
-_PLACES = {name: f"batchcast.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
-_PLACES["testing"] = "batchcast.testing:"
+_ADDRESSES = {name: f"batchcast.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
+_ADDRESSES["testing"] = "batchcast.testing:"
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and must reject all other names
 
     def __getattr__(name: str) -> object:
-        if name not in _PLACES:
+        if name not in _ADDRESSES:
             raise AttributeError(f"module 'batchcast' has no attribute {name!r}")
         from importlib import import_module
 
-        module, _, attribute = _PLACES[name].partition(":")
-        place = import_module(module)
-        return getattr(place, attribute) if attribute else place
+        module, _, attribute = _ADDRESSES[name].partition(":")
+        imported = import_module(module)
+        return getattr(imported, attribute) if attribute else imported
 
-    __all__ = [*_PLACES]  # noqa: PLE0604 - names of `_PLACES`, so that `help` and `dir` list the public calls alone
+    __all__ = [*_ADDRESSES]  # noqa: PLE0604 - names of `_ADDRESSES`, so that `help` and `dir` list the public calls alone
 
     def __dir__() -> list[str]:
         return [*__all__, *(name for name in globals() if name.startswith("__") and name not in _LANGUAGE)]

@@ -2,7 +2,7 @@
 """The declaration of all columns of a job log: unit, when the value becomes known, and names in SWF, Slurm and PBS.
 
 There are three kinds of columns. A `number` is float64 with NaN for unknown. A `nominal` is dictionary-coded: int32
-codes into a tuple of categories, with the code -1 for null, as in Arrow. An `id` identifies the job. `known` is the
+codes into a tuple of categories, with the code -1 for null, as in Arrow. An `id` identifies the job. `known_at` is the
 event of a job at which the value becomes known, such as its submission or its end. Predictors see only columns that are
 known at submission (predict/gate.py).
 
@@ -39,7 +39,7 @@ class Column:
         Kind of the column: `number`, `nominal` or `id`.
     unit
         The unit of the column's numbers; empty if they have none.
-    known
+    known_at
         The event of a job at which the value becomes known.
     meaning
         A short description of the column for people.
@@ -57,7 +57,7 @@ class Column:
     name: str
     kind: Kind
     unit: str
-    known: Moment
+    known_at: Moment
     meaning: str
     swf: int | None = None
     sacct: str | None = None
@@ -166,17 +166,17 @@ _FROM_INPUTS = (
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 INPUT_COLUMNS: dict[str, Column] = {column.name: column for column in _FROM_INPUTS}
 DECLARED: dict[str, Column] = {**COLUMNS, **INPUT_COLUMNS}
-KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known == "submission")
+KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known_at == "submission")
 # Names of common sums of columns, and the event of a job at which the sum becomes known.
 SUMS: dict[str, Moment] = {"start_time": "start", "end_time": "end", "response_time": "end"}
 SWF_FIELDS: tuple[str, ...] = tuple(c.name for c in sorted((c for c in _ALL if c.swf), key=lambda c: c.swf or 0))
 
 _LIVE = tuple(column for column in _ALL if column.squeue)
-ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == "submission")
+REQUESTED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known_at == "submission")
 """Columns of a request that squeue shows. The store saves them only once, when the collector first sees the job,
 because the first prediction used these values.
 """
-HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
+ALLOCATED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known_at != "submission")
 """Columns that squeue shows only after a job has started."""
 MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
 """Columns that only the accounting records have, and only for jobs that have ended."""
@@ -188,14 +188,14 @@ COPIED, FEWEST, SAME = 0.9, 20, 1e-3
 this many jobs (20). Two amounts are equal if they differ by at most this share (0.001) of the request."""
 
 
-def is_copied(equal: float, known: float) -> bool:
+def is_copied(equal: float, compared: float) -> bool:
     """Return whether a measured column is only a copy of the requested amounts.
 
     Parameters
     ----------
     equal
         Number of jobs whose measured amount equals the requested amount.
-    known
+    compared
         Number of jobs for which the measured and the requested amounts are known. If both amounts are known for fewer
         than 20 jobs, the result is False.
 
@@ -208,4 +208,4 @@ def is_copied(equal: float, known: float) -> bool:
     >>> is_copied(18, 20), is_copied(17, 20), is_copied(19, 19)
     (True, False, False)
     """
-    return known >= FEWEST and equal >= COPIED * known
+    return compared >= FEWEST and equal >= COPIED * compared

@@ -33,7 +33,7 @@ def document(
 _SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"} | {
     verb: f"{verb}s" for verb in ("keep", "repeat", "describe")
 }
-_ONE = re.compile(
+_SINGULAR_NOUN = re.compile(
     r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b"
     rf"(?: ({'|'.join(_SINGULAR)})\b)?"
 )
@@ -45,7 +45,7 @@ def in_number(text: str) -> str:
     >>> in_number("1 jobs have no limit: 1 lines torn, 21 jobs are kept")
     '1 job has no limit: 1 line torn, 21 jobs are kept'
     """
-    return _ONE.sub(lambda one: f"1 {one[1]}" + (f" {_SINGULAR[one[2]]}" if one[2] else ""), text)
+    return _SINGULAR_NOUN.sub(lambda one: f"1 {one[1]}" + (f" {_SINGULAR[one[2]]}" if one[2] else ""), text)
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:

@@ -179,7 +179,7 @@ def how_to_install(extra: str, only: str = "") -> str:
     return f"{pip} {shlex.join(wanted or [f'batchcast[{extra}]'])}"
 
 
-def check_takes(method: object, who: str, form: str) -> None:
+def check_takes(method: object, owner: str, form: str) -> None:
     """Raise UsageError if a user's method cannot be called with the given parameters.
 
     The check runs before the first call, so that a wrong signature is reported at once.
@@ -188,7 +188,7 @@ def check_takes(method: object, who: str, form: str) -> None:
     ----------
     method
         The user's method or function.
-    who
+    owner
         Name of the object in the message.
     form
         The expected call, such as `append(job, at)`.
@@ -215,7 +215,7 @@ def check_takes(method: object, who: str, form: str) -> None:
     try:
         takes.bind(*parameters.split(", "))
     except TypeError:
-        raise UsageError(f"{who}.{name}{standing_at(called)} takes {takes} (accepted: {form})") from None
+        raise UsageError(f"{owner}.{name}{standing_at(called)} takes {takes} (accepted: {form})") from None
 
 
 def standing_at(method: object) -> str:
@@ -242,14 +242,14 @@ def standing_at(method: object) -> str:
     return f" ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"
 
 
-def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
+def says_arguments(call: Callable[P, R], name: str = "") -> Callable[P, R]:
     """Wrap a function so that wrong arguments raise a UsageError, whose message lists the accepted arguments.
 
     Parameters
     ----------
     call
         The function.
-    who
+    name
         Name of the function in the message. Default: its `__name__`.
 
     Returns
@@ -270,13 +270,15 @@ def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
         try:
             return call(*args, **given)
         except TypeError:
-            _check_arguments(call, who or call.__name__, args, given)
+            _check_arguments(call, name or call.__name__, args, given)
             raise
 
     return checked
 
 
-def _check_arguments(call: Callable[..., object], who: str, args: tuple[object, ...], given: dict[str, object]) -> None:
+def _check_arguments(
+    call: Callable[..., object], name: str, args: tuple[object, ...], given: dict[str, object]
+) -> None:
     """Raises UsageError, with the accepted names and the closest match, if the arguments do not fit the signature."""
     from difflib import get_close_matches
     from inspect import Parameter, signature
@@ -285,23 +287,23 @@ def _check_arguments(call: Callable[..., object], who: str, args: tuple[object, 
     try:
         expected.bind(*args, **given)
     except TypeError as error:
-        names = [name for name in expected.parameters if name != "self"]
+        accepted = [parameter for parameter in expected.parameters if parameter != "self"]
         any_name = any(p.kind is Parameter.VAR_KEYWORD for p in expected.parameters.values())
-        unexpected = [] if any_name else [name for name in given if name not in names]
+        unexpected = [] if any_name else [argument for argument in given if argument not in accepted]
         what = f"got an unexpected keyword argument {unexpected[0]!r}" if unexpected else str(error)
-        suggestions = [best for name in unexpected for best in get_close_matches(name, names, 1)]
+        suggestions = [best for argument in unexpected for best in get_close_matches(argument, accepted, 1)]
         hint = f"did you mean {suggestions[0]}?" if suggestions else ""
-        raise UsageError(f"{who} {what} (accepted: {', '.join(names)})", hint=hint) from None
+        raise UsageError(f"{name} {what} (accepted: {', '.join(accepted)})", hint=hint) from None
 
 
-def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastError:
+def raised_outside(error: Exception, function: str, hint: str = "") -> BatchcastError:
     """Turn an exception from user code into a BatchcastError that names the user's file and line.
 
     Parameters
     ----------
     error
         The exception.
-    what
+    function
         Name of the called function, such as `Mine.predict`.
     hint
         What the user can try next.
@@ -327,7 +329,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     # NumPy.
     last = [(file, line) for file, line in user_lines if file == user_lines[0][0]][-1:]
     location = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
-    return BatchcastError(f"{what} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
+    return BatchcastError(f"{function} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
 
 
 def _attributes(error: Exception) -> str:
@@ -341,7 +343,7 @@ def _attributes(error: Exception) -> str:
 
 
 def input_error(
-    path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
+    path: str, problem: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:
     """Build an `InputError` from its parts: location, problem, value, accepted forms and next step.
 
@@ -349,7 +351,7 @@ def input_error(
     ----------
     path
         The file or source in which the problem is.
-    what
+    problem
         A description of the problem.
     line
         Line number of the problem, from 1.
@@ -372,17 +374,17 @@ def input_error(
     place = path if line is None else f"{path}:{line}"
     shown = "" if value is None else f": {str(value)[:80]!r}"
     forms = f" (accepted: {accepted})" if accepted else ""
-    return InputError(f"{place}: {what}{shown}{forms}", hint=hint)
+    return InputError(f"{place}: {problem}{shown}{forms}", hint=hint)
 
 
-def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
+def check_word(option: str, value: object, accepted: Iterable[str]) -> None:
     """Raise UsageError if the value of an option is not among the accepted words.
 
     Parameters
     ----------
     option
         Name of the option, without dashes.
-    word
+    value
         The value.
     accepted
         The accepted words of the option.
@@ -393,8 +395,8 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
     Traceback (most recent call last):
     batchcast.errors.UsageError: loop: 'shut' is not a known word (accepted: closed, open)
     """
-    if word not in (words := tuple(accepted)):
-        raise UsageError(f"--{option}: {word!r} is not a known word (accepted: {', '.join(words)})")
+    if value not in (words := tuple(accepted)):
+        raise UsageError(f"--{option}: {value!r} is not a known word (accepted: {', '.join(words)})")
 
 
 def check_least(option: str, value: object, least: int) -> None:

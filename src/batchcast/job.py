@@ -213,27 +213,27 @@ def status_from_swf(number: int) -> str | None:
     return None if number < 0 else SWF_WORDS.get(number, f"swf_{number}")
 
 
-def status_to_swf(word: str | None) -> int:
+def status_to_swf(status: str | None) -> int:
     """Translate a status word to the nearest SWF status number.
 
     Parameters
     ----------
-    word
+    status
         A status word, or None.
 
     Returns
     -------
     int
-        -1 if no SWF number fits the word.
+        -1 if no SWF number fits the status word.
 
     Examples
     --------
     >>> status_to_swf("timeout"), status_to_swf("swf_9"), status_to_swf(None)
     (0, 9, -1)
     """
-    if word is not None and re.fullmatch(r"swf_\d+", word):
-        return int(word[4:])
-    return SWF_NUMBERS.get(word or "", -1)
+    if status is not None and re.fullmatch(r"swf_\d+", status):
+        return int(status[4:])
+    return SWF_NUMBERS.get(status or "", -1)
 
 
 def status_from_sacct(state: str) -> str | None:

@@ -36,12 +36,12 @@ def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) 
     """Draw, for each method, the share of outcomes (n,) below its quantiles against their levels; the diagonal is
     exact coverage.
     """
-    held = {}
+    coverage_by_level = {}
     for name, said in forecasts.items():
         known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
         within = ((outcome[:, None] <= said.quantiles) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        held[name] = dict(zip(said.levels, within.tolist()))
-    return levels(held, ax)
+        coverage_by_level[name] = dict(zip(said.levels, within.tolist()))
+    return levels(coverage_by_level, ax)
 
 
 def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
@@ -141,11 +141,13 @@ def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any
     return _with_legend(ax, values)
 
 
-def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
+def levels(coverage_by_level: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
     """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
-    drawn = {name: each for name, each in held.items() if each}  # methods without quantiles have no levels to draw
+    drawn = {
+        name: each for name, each in coverage_by_level.items() if each
+    }  # methods without quantiles have no levels to draw
     for name, each in drawn.items():
         ax.plot(list(each), list(each.values()), marker="o", label=name, clip_on=False)
     ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))

@@ -49,7 +49,7 @@ def check_names(names: Iterable[str], vouched: Collection[str] = (), predictor_n
     for name in names:
         if name in allowed:
             continue
-        later = SUMS.get(name) or (DECLARED[name].known if name in DECLARED else None)
+        later = SUMS.get(name) or (DECLARED[name].known_at if name in DECLARED else None)
         forms = f"(accepted: {', '.join(allowed)})"
         if later is not None and later != "submission":
             raise UsageError(f"{predictor_name} cannot use {name!r}: it is known {MOMENT_WORDS[later]} {forms}")

@@ -14,11 +14,10 @@ import numpy as np
 
 from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
-from ..metrics.paired import Difference
 from ..predict.protocol import spec_words as spec_words
 from ..report import figures
 from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
-from .difference import groups_in, interval_words
+from .difference import groups_in, with_difference
 from .figures import span
 
 if TYPE_CHECKING:
@@ -49,20 +48,13 @@ def accuracy_table(
     rows, lacking = _marked(rows)
     if by is not None:
         rows, note = _largest(rows)
-        columns = [replace(column, more=column.more or column.key == "coverage_90") for column in columns]
+        columns = [replace(column, more=column.more or column.key == "coverage_90") for column in columns[:-1]]
         columns[1:1] = [TableColumn("group", {"size": "processors"}.get(by, by))]
-        columns.pop()
-        against = next((row["against"] for row in rows if row.get("against")), None)
-        if against is not None:
-            error, within = measures_of(per)[0], WITHIN.format(groups_in(rows))
-            title = f"{error.title} against {spec_words(against)}"
-            column = TableColumn(f"{error.name}_words", title, "difference", within)
-            columns.append(column)
-            rows = [{**row, column.key: interval_words(Difference.get(row, error.name), error.unit)} for row in rows]
     note = " ".join(filter(None, (note, lacking, *notes)))
     what = f"Predictions of peak memory per {per}" if per else "Run-time predictions"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
-    return Table(heading, columns, [{**row, "predictor": spec_words(row["predictor"])} for row in rows], note)
+    table = Table(heading, columns, [{**row, "predictor": spec_words(row["predictor"])} for row in rows], note)
+    return table if by is None else with_difference(table, rows, measures_of(per), WITHIN.format(groups_in(rows)))
 
 
 def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
@@ -217,7 +209,7 @@ def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots:
     left_out = f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
     figure = figures.lines(
         "Mean error against underestimates", series, x="share of underestimates", y="mean absolute error",
-        kind="seconds", markers=True, slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
+        kind="seconds", markers=True, slots={**slots, f"{name}, its quantiles": slots.get(name, 1)}, over_share=True,
         caption="Planning with a higher quantile gives fewer underestimates and a larger mean error. Points of the "
         f"curve, from right to left: the quantiles at {levels} %. A point below the curve has a smaller error at "
         f"the same share of underestimates.{left_out}",
@@ -227,14 +219,14 @@ def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots:
         "underestimates"
         for p in curve
     )
-    xaxis = {**figure.layout["xaxis"], "tickformat": ".0%", "rangemode": "tozero"}
-    return [replace(figure, layout={**figure.layout, "hovermode": "closest", "xaxis": xaxis}, alt=f"{alt}.")]
+    xaxis = {**figure.layout["xaxis"], "rangemode": "tozero"}
+    return [replace(figure, layout={**figure.layout, "xaxis": xaxis}, alt=f"{alt}.")]
 
 
 WINDOW = 5000
 DRAWN = (0.8, 0.9, 0.95)
 LEAST = 500
-PLACES = 200
+WINDOWS_DRAWN = 200
 ROUNDING = 1e-9
 
 
@@ -246,7 +238,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     if window < LEAST or not limits.bounds:
         return []
     run = run_time_target(limits.trace).within[rows]
-    ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
+    ends = np.unique(np.linspace(window, len(rows), WINDOWS_DRAWN).astype(int))
     held, near = {}, []
     for level in DRAWN:
         kept = np.concatenate([[0], np.cumsum(run <= limits.bounds[level][rows] * (1.0 + ROUNDING))])

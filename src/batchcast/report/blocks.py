@@ -29,13 +29,13 @@ TableRows = Sequence[Mapping[str, Any]]
 class Callout:
     """A highlighted sentence that every reader should see: its `tone` is good, note or warning.
 
-    `place` is the sentence's place on a first screen; it is empty for other callouts.
+    `position` is the sentence's position on a first screen; it is empty for other callouts.
     """
 
     text: str
     tone: Tone = "note"
     label: str = ""
-    place: Literal["", "headline", "next"] = ""
+    position: Literal["", "headline", "next"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +167,26 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True)
-class BarRow:
-    """One bar, in the unit of its chart: `text` is printed beside the bar; `low` to `high` is the value's interval, NaN
-    if there is no interval."""
+class Bar:
+    """One bar, in seconds: `low_s` to `high_s` is the value's 90 % interval, NaN if there is no interval.
+
+    `change_s` is the difference from the first bar, NaN for the first bar itself.
+    """
 
     label: str
     method: str
-    value: float
-    text: str
-    low: float = math.nan
-    high: float = math.nan
+    value_s: float
+    change_s: float = math.nan
+    low_s: float = math.nan
+    high_s: float = math.nan
+
+    @property
+    def text(self) -> str:
+        """The text beside the bar: the value, the change, and the interval."""
+        sign = "+" if self.change_s > 0 else ""
+        change = f" ({sign}{span(self.change_s)})" if self.change_s == self.change_s else ""
+        interval = f"; 90 %: {span(self.low_s)} to {span(self.high_s)}" if self.low_s == self.low_s else ""
+        return f"{span(self.value_s)}{change}{interval}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +194,12 @@ class BarChart:
     """Horizontal bars with error bars, drawn only with HTML and CSS: labels wrap and are never cut. Page only."""
 
     title: str
-    rows: Sequence[BarRow]
+    rows: Sequence[Bar]
     caption: str = ""
 
     def left(self, value: float) -> float:
         """Return the position of a value on the chart's axis, in percent."""
-        ends = [x for row in self.rows for x in (row.value, row.high) if x == x]
+        ends = [x for bar in self.rows for x in (bar.value_s, bar.high_s) if x == x]
         return round(100 * max(0.0, value) / max([*ends, 1e-9]), 2)
 
 
@@ -219,15 +229,15 @@ class Section:
     blocks: Sequence[Block]
 
 
-def shown(value: Any, kind: Kind) -> str:
+def as_text(value: Any, kind: Kind) -> str:
     """Return a value as text in its column's format; an en dash for None.
 
-    >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(8992.56, "count"), shown(float("nan"), "number")
+    >>> as_text(0.4774, "share"), as_text(8733.2, "seconds"), as_text(8992.56, "count"), as_text(float("nan"), "number")
     ('47.7 %', '2 h 26 min', '8,993', '–')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
-    return _SHOWN[kind](value)
+    return _FORMATS[kind](value)
 
 
 def _number(value: Any) -> str:
@@ -235,7 +245,7 @@ def _number(value: Any) -> str:
     return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
-_SHOWN: Mapping[str, Callable[[Any], str]] = {
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "difference": str,
     "count": lambda value: f"{value:,.0f}",
@@ -278,7 +288,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         title=title,
         sections=sections,
         provenance=provenance,
-        shown=shown,
+        as_text=as_text,
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
         # one function around all files of the page's own script avoids global variables

@@ -16,9 +16,9 @@ from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..report import difference, figures
 from .accuracy import spec_words
-from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, columns_of, shown
+from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, as_text, columns_of
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
-from .evaluation.gains import policy_words
+from .evaluation.gains import plan_words, policy_words
 
 FORECAST: Measures = [each for each in accuracy.FORECAST if each.is_mean]
 SCHEDULE: Measures = [*difference.SCHEDULE, *(each for each in schedule.SCHEDULE if each.name == "utilization")]
@@ -50,7 +50,7 @@ def validity_words(comparison: Comparison) -> list[str]:
 
     def words(row: Row, side: str) -> str:
         is_trusted = "trusted" if row[f"trusted_{side}"] else "not to be trusted"
-        return f"{shown(row[f'recorded_over_simulated_{side}'], 'number')} in {side.upper()} ({is_trusted})"
+        return f"{as_text(row[f'recorded_over_simulated_{side}'], 'number')} in {side.upper()} ({is_trusted})"
 
     what = "Validity, recorded over simulated mean wait"
     return [f"{what}: {words(row, 'a')}, {words(row, 'b')}." for row in comparison.part("validity")]
@@ -85,7 +85,7 @@ def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return a table of the predictions in both reports, with the changes and their intervals."""
     columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST, level, len(FORECAST))]
     note = _note(rows, "Intervals of the changes", FORECAST)
-    return Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in rows], note)
+    return Table("Forecasts (change: B - A)", columns, [_with_changes(row, FORECAST) for row in rows], note)
 
 
 def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
@@ -101,7 +101,7 @@ def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return a table of the schedules in both reports, with the changes and their intervals."""
     columns = columns_of("policy", "predictor|planned with") + _columns(SCHEDULE, level, len(difference.SCHEDULE))
-    shown_rows = [{**_shown(row, SCHEDULE), "policy": policy_words(row["policy"])} for row in rows]
+    shown_rows = [{**_with_changes(row, SCHEDULE), "policy": policy_words(row["policy"])} for row in rows]
     note = _note(rows, "90 % interval of the change in mean wait", SCHEDULE[:1])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
 
@@ -134,7 +134,7 @@ def _columns(measures: Measures, level: float, intervals: int) -> list[TableColu
     return columns
 
 
-def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
+def _with_changes(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
     words = {f"{m.name}_change": _change(row, m) for m in measures}
     words |= {f"{m.name}_interval": _interval_words(row, m) for m in measures}
     return {**row, **words, "predictor": spec_words(row["predictor"])}
@@ -207,9 +207,7 @@ def _changed(rows: Sequence[Row], measure: Measure) -> dict[str, Difference]:
 
 
 def _name(row: Row) -> str:
-    if "policy" not in row:
-        return spec_words(row["predictor"])
-    return f"{policy_words(row['policy'])} with {spec_words(row['predictor'])}"
+    return plan_words(row["policy"], row["predictor"]) if "policy" in row else spec_words(row["predictor"])
 
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:

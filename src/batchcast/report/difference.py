@@ -22,7 +22,7 @@ from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import spec_words
 from ..units import counted, span
-from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, columns_of, shown
+from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, as_text, columns_of
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
 Measures = Sequence[Measure]
@@ -90,20 +90,21 @@ def plan_named(against: str) -> str:
     return f"{policy}, {spec_words(spec)}" if policy else spec_words(spec)
 
 
-def beside(table: Table, results: TableRows, measures: Measures) -> Table:
+def with_difference(table: Table, results: TableRows, measures: Measures, meaning: str = "") -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
-    table is unchanged.
+    table is unchanged. Without a `meaning` of the column, the usual meaning applies, and the table's note says why
+    differences have no interval.
     """
     measure = measures[0]
     against = next((row["against"] for row in results if row.get("against")), None)
     if against is None:
         return table
-    column = _against(measure, against, _INTERVAL)
+    column = _against(measure, against, meaning or _INTERVAL)
     words = [interval_words(Difference.get(row, measure.name), measure.unit) for row in results]
     rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
-    note = " ".join(filter(None, (table.note, _no_interval(results, measure))))
+    note = " ".join(filter(None, (table.note, "" if meaning else _no_interval(results, measure))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
@@ -140,32 +141,32 @@ def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
     return f"{low} to {high}, below in {100 * change.ahead:.0f} % of {row['replicates']}"
 
 
-def difference_words(one: Difference | None, kind: Kind) -> str | None:
+def difference_words(difference: Difference | None, kind: Kind) -> str | None:
     """Return a difference with its interval and verdict as text; None if there is no difference.
 
     >>> difference_words(Difference(-60.0, -90.0, -30.0, "ahead"), "seconds")
     'ahead -60 s (-90 to -30)'
     """
-    if one is None or not one.is_known:
+    if difference is None or not difference.is_known:
         return None
-    verdict = VERDICTS[one.verdict]
-    return f"{verdict} {interval_words(one, kind)}" if one.has_interval else f"{signed(one.value, kind)} ({verdict})"
+    verdict, words = VERDICTS[difference.verdict], interval_words(difference, kind)
+    return f"{verdict} {words}" if difference.has_interval else f"{words} ({verdict})"
 
 
 UNITS = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (math.inf, 86400.0, "d"))
 
 
-def interval_words(one: Difference | None, kind: Kind) -> str | None:
+def interval_words(difference: Difference | None, kind: Kind) -> str | None:
     """Return a difference and its interval as text, with times in one unit; None if there is no difference.
 
     >>> interval_words(Difference(-792.0, -1008.0, -586.0), "seconds")
     '-13.2 min (-16.8 to -9.8)'
     """
-    if one is None or not one.is_known:
+    if difference is None or not difference.is_known:
         return None
-    if not one.has_interval:
-        return signed(one.value, kind)
-    values = one.value, one.low, one.high
+    if not difference.has_interval:
+        return signed(difference.value, kind)
+    values = difference.value, difference.low, difference.high
     if kind != "seconds":
         return "{} ({} to {})".format(*(signed(value, kind) for value in values))
     largest = max(map(abs, values))
@@ -188,7 +189,7 @@ def signed(value: float, kind: Kind) -> str:
         return f"{sign}{span(abs(value))}" if abs(value) >= 1 else f"{sign}{abs(value):.2g} s"
     if kind == "share":
         return f"{sign}{100 * abs(value):.1f} points"
-    return f"{sign}{shown(abs(value), kind)}"
+    return f"{sign}{as_text(abs(value), kind)}"
 
 
 def deciding(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[str]:
@@ -206,7 +207,8 @@ CURVES = "the curves"
 SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
 """Hover texts of a difference, and of the value at which the difference is computed."""
 POINTS = 200
-NEAR = 0.1  # share of the figure's largest value: if curves differ by less, the page first shows their differences
+CLOSE_SHARE = 0.1
+"""If all curves differ by less than this share of the figure's largest value, the page first shows the differences."""
 
 
 class Gap(NamedTuple):
@@ -231,7 +233,7 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
         {**_minus(trace, gap, "", SHARE + AT_MOST), "line": {**trace["line"], "shape": "hv"}}
         for trace, gap in zip(figure.data, gaps.values())
     ]
-    reach = [float(v) for at, _ in gaps.values() for v in (at[0], at[-1])]
+    reach = [float(v) for gap in gaps.values() for v in (gap.x[0], gap.x[-1])]
     words = "; ".join(f"{n} {signed(float(y[np.argmax(np.abs(y))]), 'share')}" for n, (_, y) in gaps.items())
     layout = {
         "xaxis": log_time_axis(x, min(reach), max(reach)),
@@ -247,9 +249,10 @@ def or_minus(
 ) -> Figure:
     """Return the figure with a second variant, which shows the curves named in `gaps` minus the curve `against`.
 
-    The page first shows the differences if every curve has one and each is at most the share `NEAR` of the figure's
-    largest value. `reads` explains the differences, `share` says whether they are differences of shares, and `at` is
-    the text that follows a position. If no difference is known or all are zero, the figure is returned unchanged.
+    The page first shows the differences if every curve has one and each is at most the share `CLOSE_SHARE` of the
+    figure's largest value. `reads` explains the differences, `share` says whether they are differences of shares, and
+    `at` is the text that follows a position. If no difference is known or all are zero, the figure is returned
+    unchanged.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):
@@ -260,7 +263,7 @@ def or_minus(
     own = [{**trace, "meta": {**trace["meta"], "variant": CURVES}} for trace in figure.data]
     highest = max((v for trace in figure.data for v in trace["y"] if v is not None), default=1.0)
     every = all(trace["name"] in (*largest, against) for trace in figure.data)
-    near = every and max(map(abs, largest.values())) < NEAR * highest
+    near = every and max(map(abs, largest.values())) < CLOSE_SHARE * highest
     axis = figure.layout["yaxis"]
     below = {"title": {"text": f"{axis['title']['text']}, {minus}"}, **({"tickformat": ".0%"} if share else {})}
     most = "; ".join(f"{name} {signed(value, 'share' if share else 'number')}" for name, value in largest.items())

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..metrics.curves import cdf as distribution
 from ..units import span as span
-from .blocks import Figure, Kind, shown
+from .blocks import Figure, Kind, as_text
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
@@ -124,8 +124,12 @@ def lines(
     slots: Slots = None,
     caption: str = "",
     markers: bool = False,
+    over_share: bool = False,
 ) -> Figure:
-    """Return lines over numbers or ISO dates; y values are of the kind `seconds`, `share` or `number`."""
+    """Return lines over numbers or ISO dates; y values are of the kind `seconds`, `share` or `number`.
+
+    If `over_share` is true, x values are shares, and the page names only the closest point.
+    """
     data: list[dict[str, Any]] = []
     words = []
     for name, slot in _slots(series, slots):
@@ -141,9 +145,9 @@ def lines(
     highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
     few = all(isinstance(v, int) and v <= 10 for trace in data for v in trace["x"])
     layout = {
-        "xaxis": {"title": {"text": x}, **({"dtick": 1} if few else {})},
+        "xaxis": {"title": {"text": x}} | ({"dtick": 1} if few else {}) | ({"tickformat": ".0%"} if over_share else {}),
         "yaxis": _value_axis(y, highest, kind),
-        "hovermode": "x unified",
+        "hovermode": "closest" if over_share else "x unified",
     }
     return Figure(title, data, layout, f"{y} over {x}. {'; '.join(words)}.", caption)
 
@@ -219,7 +223,7 @@ def _value(value: float, kind: Kind) -> str:
         return "unknown"
     if kind == "seconds":
         return span(value)
-    return shown(value, "count" if kind == "number" and value == round(value) else kind)
+    return as_text(value, "count" if kind == "number" and value == round(value) else kind)
 
 
 def _value_axis(title: str, highest: float, kind: Kind) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
 from ..metrics.paired import Difference
 from ..units import counted
-from .blocks import Block, Figure, Table, TableColumn, columns_of, shown
-from .difference import Measures, beside, difference_blocks, difference_words
+from .blocks import Block, Figure, Table, TableColumn, as_text, columns_of, folded
+from .difference import Measures, difference_blocks, difference_words, with_difference
 from .figures import span
 
 if TYPE_CHECKING:
@@ -25,15 +27,14 @@ Row = Mapping[str, Any]
 
 class Wording(NamedTuple):
     """How tables and sentences describe a requested resource (time or memory): names of rules, columns, and compared
-    measures."""
+    measures. The last column is shown only for groups of jobs."""
 
     heading: str
     rules: Mapping[str, str]
     measures: Measures
     columns: tuple[TableColumn, ...]
-    latest: TableColumn
 
-    def named(self, rows: Sequence[Row]) -> list[Row]:
+    def with_names(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the names that readers see for their rule and the rule's reference."""
         return [{**row, **{k: self.rules[row[k]] for k in ("limits", "against") if row.get(k)}} for row in rows]
 
@@ -52,8 +53,8 @@ TIME = Wording(
                     True),
         TableColumn("over_request_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
         TableColumn("median_limit_s", "median limit", "seconds"),
+        TableColumn("latest_limit_s", "of the latest job", "seconds"),
     ),
-    TableColumn("latest_limit_s", "of the latest job", "seconds"),
 )  # fmt: skip
 MEMORY = Wording(
     "Memory requests",
@@ -72,29 +73,31 @@ MEMORY = Wording(
         TableColumn("saved_gib_h", "saved, GiB-h", "count", "from the users' requests if known, else the usual rule"),
         TableColumn("saved_nodes", "saved, nodes", "number", "of a node's memory, on average over the log", more=True),
         TableColumn("median_limit_mib", "median request", "memory"),
+        TableColumn("latest_limit_mib", "of the latest job", "memory"),
     ),
-    TableColumn("latest_limit_mib", "of the latest job", "memory"),
 )  # fmt: skip
 
 
 def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
     """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's
     latest request."""
-    columns = [c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
+    *columns, latest = (
+        c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)
+    )
     if by is not None:
         columns = [replace(column, more=column.more or column.key == "spent_over_used") for column in columns]
-        columns = [TableColumn("group", by), *columns, wording.latest]
+        columns = [TableColumn("group", by), *columns, latest]
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
     heading = f"{wording.heading}{each}{f' by {by}' if by else ''}, accepted risk {100 * risk:g} %, known at submission"
-    table = Table(heading, columns, wording.named(rows))
-    return table if by is not None else beside(table, table.rows, wording.measures)
+    table = Table(heading, columns, wording.with_names(rows))
+    return table if by is not None else with_difference(table, table.rows, wording.measures)
 
 
 def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
     intervals."""
-    blocks = difference_blocks(wording.named(rows), wording.measures, wording.columns[:1])
+    blocks = difference_blocks(wording.with_names(rows), wording.measures, wording.columns[:1])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     stated = ((m, Difference.get(advice, m.name, "rule_differences")) for m in wording.measures)
     words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
@@ -102,7 +105,8 @@ def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
 
 
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return the advised limits and what they would have saved; empty if too few jobs had a limit."""
+    """Return the advised limits and what they would have saved; the differences between rules are folded. The result is
+    empty if too few jobs had a limit."""
     rows = evaluation.limit_rows()
     if not rows:
         return []
@@ -113,7 +117,8 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
         f"{advice_words(rows, RISK)} The table also has the usual rule: 1.25 times the longest of the last ten jobs. "
         "`batchcast limits LOG --by user` lists limits by user, account, queue or application."
     )
-    return [words, advice_table(TIME, rows, RISK), *advice_differences(TIME, rows)]
+    differences = folded("Differences between the limits, with intervals", advice_differences(TIME, rows))
+    return [words, advice_table(TIME, rows, RISK), *differences]
 
 
 WASTE_COLUMNS = columns_of(
@@ -133,9 +138,7 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
     """Return blocks on the unused core-hours of the whole log and of groups of jobs; empty if the log has no core-hours
     or no limits."""
     rows = evaluation.waste_rows()
-    whole, by = rows[0], dict[str, list[Row]]()
-    for row in rows[1:]:
-        by.setdefault(row["by"], []).append(row)
+    whole, by = rows[0], {name: list(mine) for name, mine in groupby(rows[1:], itemgetter("by"))}
     if not whole["asked_core_h"] > 0 or not by:
         return []
     tables = [_table(name, mine, whole, folded=place > 0) for place, (name, mine) in enumerate(by.items())]
@@ -147,13 +150,13 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
     unused, used = whole["unused_core_h"], whole["used_core_h"]
     kinds = {"failed_core_h": "failed or were cancelled", "at_limit_core_h": "their time limit ended"}
     lost = [
-        f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) by jobs that {words}"
+        f"{_hours(whole[key])} ({as_text(whole[key] / used, 'share')}) by jobs that {words}"
         for key, words in kinds.items()
         if whole[key] and used > 0
     ]
     text = (
         f"Time limits requested {_hours(whole['asked_core_h'])}, of which {_hours(unused)} "
-        f"({shown(unused / whole['asked_core_h'], 'share')}) went unused."
+        f"({as_text(unused / whole['asked_core_h'], 'share')}) went unused."
         + (f" Jobs used {_hours(used)}: {', '.join(lost)}." if lost else "")
     )
     if unused > 0:
@@ -169,11 +172,11 @@ def _most(by: str, rows: Sequence[Row]) -> str:
     named = [row["unused_share"] for row in rows if row["group"] is not None]
     count = sum(row["groups"] for row in rows)
     reached = next((k for k in range(1, len(named) + 1) if sum(named[:k]) >= 0.5), len(named))
-    return f"{reached} of {count:,} {by}s left {shown(sum(named[:reached]), 'share')}"
+    return f"{reached} of {count:,} {by}s left {as_text(sum(named[:reached]), 'share')}"
 
 
 def _hours(value: float) -> str:
-    return f"{shown(value, 'count')} core-hours"
+    return f"{as_text(value, 'count')} core-hours"
 
 
 def _name(row: Row) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..units import counted, span
@@ -19,8 +20,7 @@ def outage_blocks(rows: TableRows, groups: TableRows, details: bool) -> tuple[li
     """Return the tables of an outage that was simulated on a log: the outage's requested start first, then the best
     starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
-    shown = rows if details else rows[: MOST_STARTS + 1]
-    cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
+    cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in rows]
     columns = columns_of(
         *("start", "delayed_jobs|jobs delayed|count", "delayed_users|users|count", "mean_delay_s|mean delay|seconds"),
         *("work|processor-hours delayed (90 %)", "against|more than the best (90 %)"),
@@ -29,9 +29,9 @@ def outage_blocks(rows: TableRows, groups: TableRows, details: bool) -> tuple[li
     whose = columns_of(
         "by", "group", "jobs|jobs|count", "now_s|mean wait without|seconds", "then_s|with the outage|seconds"
     )
-    blocks: list[Block] = [_advice(requested, best, len(rows) == 1), _starts(columns, cells, rows)]
+    blocks: list[Block] = [_advice(requested, best, len(rows) == 1), _starts(columns, cells, details)]
     blocks += [Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []
-    return blocks, [Callout("--details shows every start.")] if len(shown) < len(rows) else []
+    return blocks, [] if details or len(rows) <= MOST_STARTS + 1 else [Callout("--details shows every start.")]
 
 
 def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
@@ -59,40 +59,48 @@ def _against(row: Mapping[str, Any]) -> str:
     return f"{_hours(row, 'more_than_best_hours')}{word}"
 
 
-def _hours(row: Mapping[str, Any], name: str) -> str:
-    """Return a number of hours with its interval, if the interval has different ends.
+def _hours(row: Mapping[str, Any], name: str, form: str = "{:,.0f}") -> str:
+    """Return a number with its interval, if the interval has different ends.
 
     >>> _hours({"a": 57.0, "a_low": 57.0, "a_high": 57.0}, "a"), _hours({"a": 5.0, "a_low": 3.0, "a_high": 9.0}, "a")
     ('57', '5 (3 to 9)')
     """
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    value = f"{row[name]:,.0f}"
-    return value if low != low or low == high else f"{value} ({low:,.0f} to {high:,.0f})"
+    value = form.format(row[name])
+    return value if low != low or low == high else f"{value} ({form.format(low)} to {form.format(high)})"
 
 
-def _starts(columns: list[TableColumn], cells: TableRows, rows: TableRows) -> Table:
-    """Return the table of the starts that are shown, of all `rows`."""
-    note = f"{len(cells)} of {len(rows)} starts; --details shows all." if len(cells) < len(rows) else ""
-    return Table("What the outage delays, the requested start first", columns, cells, note)
+_jobs = partial(_hours, form="{:.0f}")
 
 
-def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[Block]:
+def _starts(columns: list[TableColumn], cells: TableRows, details: bool) -> Table:
+    """Return the table of the starts, without `details` only of the first."""
+    caption = "What the outage delays, the requested start first"
+    return _first_rows(caption, columns, cells, len(cells) if details else MOST_STARTS + 1, "starts")
+
+
+def _first_rows(caption: str, columns: list[TableColumn], rows: TableRows, most: int, noun: str) -> Table:
+    """Return the table of the first rows, at most `most`, with a note if rows are left out."""
+    note = f"{most} of {len(rows)} {noun}; --details shows all." if most < len(rows) else ""
+    return Table(caption, columns, rows[:most], note)
+
+
+def live_outage_blocks(rows: TableRows, users: TableRows, details: bool) -> list[Block]:
     """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
     starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
-    shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [
-        {**row, "start": _when(row["start_s"]), "waiting": _range(row, "held_waiting"),
+        {**row, "start": _when(row["start_s"]), "waiting": _jobs(row, "held_waiting"),
          "past": f"{row['running_past']:.0f} (at most {row['running_past_by_limit']})",
          "work": _hours(row, "delayed_hours"), "lost": _hours(row, "lost_hours")}
-        for row in shown
+        for row in rows
     ]  # fmt: skip
     columns = columns_of(
         *("start", "waiting|waiting jobs delayed (80 %)", "past|jobs still running", "mean_delay_s|mean delay|seconds"),
         "work|processor-hours delayed (80 %)",
     ) + columns_of("lost|processor-hours lost if running jobs are ended", more=True)
     text = (
-        f"Starting at {_when(requested['start_s'])}, the outage delays {_range(requested, 'held_waiting')} waiting "
+        f"Starting at {_when(requested['start_s'])}, the outage delays {_jobs(requested, 'held_waiting')} waiting "
         f"jobs; {requested['running_past']:.0f} running jobs will still run then, "
         f"{requested['running_past_by_limit']} at most. "
     )
@@ -102,19 +110,13 @@ def live_outage_blocks(rows: TableRows, held: TableRows, details: bool) -> list[
         overlap = "" if requested["cost_hours_low"] > best["cost_hours_high"] else "; the intervals overlap"
         text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
         text += f"{_hours(requested, 'cost_hours')}{overlap})."
-    blocks: list[Block] = [Callout(text, "note"), _starts(columns, cells, rows)]
-    if held:
+    blocks: list[Block] = [Callout(text, "note"), _starts(columns, cells, details)]
+    if users:
         running = "running|still running if jobs use their limits|count"
         whose = columns_of("user", "waiting|waiting jobs delayed|count", running, "procs|processors|count")
-        some = held[: None if details else MOST_GROUPS]
-        note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""
-        blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
+        most, caption = len(users) if details else MOST_GROUPS, "Users whose jobs the requested start delays"
+        blocks.append(_first_rows(caption, whose, users, most, "users"))
     return blocks
-
-
-def _range(row: Mapping[str, Any], name: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{row[name]:.0f}" if low == high else f"{row[name]:.0f} ({low:.0f} to {high:.0f})"
 
 
 def _when(epoch: float) -> str:
@@ -135,7 +137,7 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
     if row["later_high"] == 0:
         return [f"{asked}: none of {waiting} would start later.", until]
     return [
-        f"With {row['hours']:g} more hours for job {row['job_id']}, {_range(row, 'later')} of {waiting} would start "
+        f"With {row['hours']:g} more hours for job {row['job_id']}, {_jobs(row, 'later')} of {waiting} would start "
         f"later, by {span(row['mean_delay_s'])} on average and {span(row['most_delay_s'])} at most.",
         f"Together they lose {_hours(row, 'delayed_hours')} processor-hours (80 % interval). Probability that no job "
         f"starts later: {row['chance_that_none']:.0%}.",

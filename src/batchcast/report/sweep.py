@@ -128,7 +128,8 @@ def _of_one_burst(row: Row, stated: Difference) -> str:
 
 
 PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
-BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # position of a letter
+LETTER_OFFSETS = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))
+"""Where a plan's letter stands beside its point: the distance in both directions, and the text's anchor."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0, 20.0)
 
@@ -182,20 +183,21 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
     points = [(row["mean_bounded_slowdown"], max(row["max_wait_s"], 1.0) / 3600.0, row) for row in rows]
     across, up = ticks([x for x, _, _ in points]), ticks([y for _, y, _ in points])
 
-    def at(x: float, y: float) -> tuple[float, float]:
+    def position(x: float, y: float) -> tuple[float, float]:
         return left + _share(x, across) * WIDE, top + HIGH - _share(y, up) * HIGH
 
     parts = [f'<rect x="{left:.1f}" y="{top:.1f}" width="{WIDE}" height="{HIGH}" fill="none" stroke="#999"/>']
-    parts += [_text(at(x, up[0])[0], top + HIGH + 15, f"{x:g}") for x in across]
-    parts += [_text(left - 6, at(across[0], y)[1] + 4, f"{y:g} h", "end") for y in up]
+    parts += [_text(position(x, up[0])[0], top + HIGH + 15, f"{x:g}") for x in across]
+    parts += [_text(left - 6, position(across[0], y)[1] + 4, f"{y:g} h", "end") for y in up]
     parts.append(_text(left + WIDE / 2, top - 8, name, weight="bold"))
     parts.append(_text(left + WIDE / 2, top + HIGH + 31, "mean bounded slowdown (x axis) and longest wait (y axis)"))
     best = sorted((x, y) for x, y, row in points if row["frontier"])
-    joined = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in best)
+    joined = " ".join("{:.1f},{:.1f}".format(*position(*point)) for point in best)
     parts.append(f'<polyline points="{joined}" fill="none" stroke="#0a5" stroke-dasharray="4 3"/>')
-    places = [at(x, y) for x, y, _ in points]
+    places = [position(x, y) for x, y, _ in points]
     for k, ((cx, cy), (_, _, row)) in enumerate(zip(places, points)):
-        aside, anchor = BESIDE[sum(abs(cx - a) < 20 and abs(cy - b) < 20 for a, b in places[:k]) % len(BESIDE)]
+        close = sum(abs(cx - a) < 20 and abs(cy - b) < 20 for a, b in places[:k])
+        aside, anchor = LETTER_OFFSETS[close % len(LETTER_OFFSETS)]
         fill = "#0a5" if row["frontier"] else "#fff"
         parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="4" fill="{fill}" stroke="#0a5"/>')
         letter = letters[f"{row['policy']}, {row['predictor']}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +34,30 @@ def simulation_table(rows: TableRows, jobs: int, total: int) -> Table:
     return Table(caption, COLUMNS, [named_row(row) for row in rows])
 
 
-_QUANTILES = ("p25", "p50", "p75", "p95")
-_SPREADS = (
-    ("procs", "processors", ""),
-    ("run_time", "run time, s", "_s"),
-    ("interarrival", "between arrivals, s", "_s"),
-    ("req_time", "request, s", "_s"),
-)
 _SINGLE = (
-    ("jobs", "jobs", 0),
-    ("load", "load", 3),
-    ("users", "users", 0),
-    ("serial_share", "on one processor", 3),
-    ("power_of_two_share", "on a power of two", 3),
-    ("mean_run_s", "mean run time, s", 0),
-    ("apa", "accuracy of the limits", 3),
-    ("at_request_share", "ran to 99 % of the request", 3),
-    ("request_values", "different requests", 0),
-    ("popular_requests_share", "share of the 20 most popular", 3),
-    ("like_last_run", "run time / the user's previous run time", 3),
-    ("same_user_next_share", "next job is the same user's", 3),
+    ("jobs", "jobs", 0, ""),
+    ("load", "load", 3, ""),
+    ("users", "users", 0, ""),
+    ("serial_share", "on one processor", 3, ""),
+    ("power_of_two_share", "on a power of two", 3, ""),
+    ("mean_run_s", "mean run time, s", 0, ""),
+    ("apa", "accuracy of the limits", 3, "distance_accuracy"),
+    ("at_request_share", "ran to 99 % of the request", 3, ""),
+    ("request_values", "different requests", 0, ""),
+    ("popular_requests_share", "share of the 20 most popular", 3, ""),
+    ("like_last_run", "run time / the user's previous run time", 3, "distance_last_run_ratio"),
+    ("same_user_next_share", "next job is the same user's", 3, ""),
+)
+"""The key of each compared quantity, its label, its decimals, and the key of the distance between both logs."""
+_SPREADS = tuple(
+    (f"{key}_{quantile}{unit}", f"{label}, {quantile}", 0, f"distance_{key}" if quantile == "p95" else "")
+    for key, label, unit in (
+        ("procs", "processors", ""),
+        ("run_time", "run time, s", "_s"),
+        ("interarrival", "between arrivals, s", "_s"),
+        ("req_time", "request, s", "_s"),
+    )
+    for quantile in ("p25", "p50", "p75", "p95")
 )
 
 
@@ -61,22 +65,13 @@ def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> T
     """Return a table with a row per quantity: its value in the log and in the synthetic log, and the distance between
     the two distributions."""
     rows = []
-    for key, label, digits in _SINGLE:
-        distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
-        values = [f"{row[key]:,.{digits}f}" for row in (real, synthetic)]
-        rows.append(_row(label, values, synthetic.get(distance)))
-    for key, label, unit in _SPREADS:
-        for quantile in _QUANTILES:
-            values = [f"{row[f'{key}_{quantile}{unit}']:,.0f}" for row in (real, synthetic)]
-            distance_of = synthetic[f"distance_{key}"] if quantile == _QUANTILES[-1] else None
-            rows.append(_row(f"{label}, {quantile}", values, distance_of))
+    for key, label, digits, distance_key in (*_SINGLE, *_SPREADS):
+        log, made = (f"{row[key]:,.{digits}f}" for row in (real, synthetic))
+        distance = synthetic.get(distance_key, math.nan)
+        words = "" if math.isnan(distance) else f"{distance:.3f}"
+        rows.append({"quantity": label, "log": log, "synthetic": made, "distance": words})
     columns = columns_of("quantity", "log", "synthetic", "distance")
     return Table(str(real["workload"]).rsplit("/", 1)[-1], columns, rows)
-
-
-def _row(quantity: str, values: Sequence[str], distance: float | None) -> dict[str, str]:
-    shown = "" if distance is None or math.isnan(distance) else f"{distance:.3f}"
-    return {"quantity": quantity, "log": values[0], "synthetic": values[1], "distance": shown}
 
 
 NOTE = (

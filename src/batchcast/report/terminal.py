@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
-from .blocks import BarChart, Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
+from .blocks import Block, Callout, Table, TableColumn, as_text
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 WORDS = ("text", "difference")
@@ -39,7 +40,7 @@ def rich_table(
     )  # fmt: skip
     chosen = table.columns if columns is None else columns
     for column in chosen:
-        cells = [shown(row.get(column.key), column.kind) for row in table.rows]
+        cells = [as_text(row.get(column.key), column.kind) for row in table.rows]
         widest = max(map(len, cells), default=0)
         whole = column.kind not in WORDS or widest <= folded
         title = _broken(column.title, widest if whole else folded) if broken else column.title
@@ -48,7 +49,7 @@ def rich_table(
         least = max(widest, *map(len, title.split("\n"))) if whole else folded
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     for row in table.rows:
-        grid.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in chosen))
+        grid.add_row(*(Text(as_text(row.get(column.key), column.kind)) for column in chosen))
     return grid
 
 
@@ -74,16 +75,11 @@ def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
             return [grid]
     if _fits(console, grid):
         return [grid]
-    names = console.width // 2  # names are not wrapped if they fit into half the width
-    blocks = _blocks(console, table, names)
-    if blocks is None:
-        names, blocks = FOLDED, _blocks(console, table, FOLDED)
-    if blocks is None:
-        return [_records(table)]
-    return [
-        rich_table(table, columns, broken=True, first=columns is blocks[0], last=columns is blocks[-1], folded=names)
-        for columns in blocks
-    ]
+    for folded in (console.width // 2, FOLDED):  # names are not wrapped if they fit into half the width
+        if blocks := _blocks(console, table, folded):
+            block = partial(rich_table, table, broken=True, folded=folded)
+            return [block(columns, first=columns is blocks[0], last=columns is blocks[-1]) for columns in blocks]
+    return [_records(table)]
 
 
 def _fits(console: Any, grid: Any) -> bool:
@@ -122,7 +118,7 @@ def _records(table: Table) -> Any:
 
     lines = [table.caption]
     for row in table.rows:
-        lines += ["", *(f"{c.title or c.key}: {shown(row.get(c.key), c.kind)}" for c in table.columns)]
+        lines += ["", *(f"{c.title or c.key}: {as_text(row.get(c.key), c.kind)}" for c in table.columns)]
     return Text("\n".join([*lines, "", table.note] if table.note else lines), overflow="fold")
 
 
@@ -147,5 +143,5 @@ def show(console: Any, blocks: Iterable[Block], every_column: bool = False, widt
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
             console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False, width=width)
-        elif not isinstance(block, (Figure, Choices, Cards, BarChart, Folded)):
+        elif isinstance(block, str):
             console.print(Text(block), soft_wrap=False, width=width)

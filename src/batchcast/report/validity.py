@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..evaluation.validity import Doubt, Validity, Verdict
 from ..units import counted
-from .blocks import Block, Callout, Tone, shown
+from .blocks import Block, Callout, Tone, as_text
 from .figures import span
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ GAPS = {
 def validity_line(evaluation: Evaluation) -> Callout:
     """Return the validity line of an evaluation; every evaluation has one."""
     if evaluation.validity is not None:
-        return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
+        return judgement(evaluation.validity, simulated_procs=evaluation.trace.info.max_procs)
     reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
     text, tried = NOTHING, evaluation.rejected
     if tried is not None:
@@ -77,14 +77,14 @@ def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
     return [judged, *tables] if judged.tone == "warning" else [*tables, judged]
 
 
-def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = False) -> Callout:
-    """Return how far a simulation can be trusted; `asked` is the size of the machine simulated for the tables, in
-    processors.
+def judgement(validity: Validity, simulated_procs: float = float("nan"), *, brief: bool = False) -> Callout:
+    """Return how far a simulation can be trusted; `simulated_procs` is the number of processors of the machine that was
+    simulated for the tables.
 
     `brief` gives the recorded and the simulated mean wait, their rank correlation and the verdict, in one sentence.
     """
     tone, closing = VERDICTS[validity.verdict]
-    what_if = _what_if(validity, asked)
+    what_if = _what_if(validity, simulated_procs)
     if brief and validity.jobs:
         sentences = [f"Mean wait {means(validity)}.", closing, what_if]
     else:
@@ -129,13 +129,13 @@ def _factor(validity: Validity) -> str:
     return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
 
 
-def _what_if(validity: Validity, asked: float) -> str:
+def _what_if(validity: Validity, simulated_procs: float) -> str:
     """Return a sentence if the machine simulated for the tables is not the recorded machine."""
-    if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
+    if not validity.procs > 0 or not simulated_procs > 0 or int(simulated_procs) == int(validity.procs):
         return ""
     return (
         f"This is checked on the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the "
-        f"tables simulate {asked:,.0f} processors, which no record can confirm."
+        f"tables simulate {simulated_procs:,.0f} processors, which no record can confirm."
     )
 
 
@@ -143,7 +143,7 @@ def _cut(validity: Validity) -> str:
     """Return the core-hours lost by runs that end at their limit, and how to avoid this loss."""
     if not validity.cut_jobs:
         return ""
-    lost = shown(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
+    lost = as_text(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
     its, are = ("its", "is") if validity.cut_jobs == 1 else ("their", "are")
     who = f"{counted(validity.cut_jobs)} that ran past {its} limit {are}"
     switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's loops have no such option
@@ -157,12 +157,12 @@ def _doubts(validity: Validity) -> list[str]:
         f"{validity.rank_correlation:.2f}).",
         Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
         Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the distribution of recorded waits.",
-        Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated.",
-        Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy in the record, "
-        f"{shown(validity.simulated_utilization, 'share')} in the simulation.",
+        Doubt.WORK_LEFT_OUT: f"{as_text(validity.left_out_share, 'share')} of the core-hours were not simulated.",
+        Doubt.UTILIZATION: f"The machine was {as_text(validity.recorded_utilization, 'share')} busy in the record, "
+        f"{as_text(validity.simulated_utilization, 'share')} in the simulation.",
         Doubt.MACHINE: f"Recorded jobs used up to {validity.peak:,.0f} processors at once, "
-        f"{shown(validity.over_share, 'share')} of their core-hours beyond the {validity.procs:,.0f} that the machine "
-        "has: its size is wrong.",
+        f"{as_text(validity.over_share, 'share')} of their core-hours beyond the {validity.procs:,.0f} that the "
+        "machine has: its size is wrong.",
     }
     return [words[doubt] for doubt in validity.doubts if doubt in words]
 
@@ -182,4 +182,4 @@ def coverage(validity: Validity) -> str:
 
 def _part(count: int, jobs: int) -> str:
     """Return a share of jobs as text, or the number of jobs if the share would read 0.0 %."""
-    return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"
+    return as_text(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"

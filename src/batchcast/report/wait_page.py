@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -23,23 +24,21 @@ DRAWN = 300
 LEAST, MOST_GROUPS = 20, 20
 
 
-class Outcome(NamedTuple):
-    """Outcomes of the same jobs: waits (n,) in seconds, and each job's group, by name of the grouping."""
-
-    wait: np.ndarray
-    groups: Mapping[str, Sequence[str]]
-
-
-def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, threshold: float) -> list[Section]:
+def wait_sections(
+    table: Table, methods: Sequence[Scored], wait: np.ndarray, groups: Mapping[str, Sequence[str]], threshold: float
+) -> list[Section]:
     """Return the page of `batchcast wait`: the table, the pictures, and the results by group, for jobs with a recorded
-    wait."""
-    known = ~np.isnan(outcome.wait)
-    wait = outcome.wait[known]
+    wait.
+
+    `wait` are the waits (n,) of the scored jobs in seconds, and `groups` has each job's group, by name of the grouping.
+    """
+    known = ~np.isnan(wait)
+    wait = wait[known]
     methods = [one.take(known) for one in methods]
-    groups = {name: [g for g, k in zip(of, known.tolist()) if k] for name, of in outcome.groups.items()}
+    groups = {name: list(compress(labels, known)) for name, labels in groups.items()}
     pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
-    tables = [by_group(methods, wait, name, of) for name, of in groups.items()]
+    tables = [by_group(methods, wait, name, labels) for name, labels in groups.items()]
     return [
         Section("Scores", short_and_whole(table)),
         Section("Calibration and errors", pictures),
@@ -92,7 +91,7 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     )  # fmt: skip
 
 
-def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], **words: str) -> Figure | None:
+def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], **words: Any) -> Figure | None:
     """Return a figure of shares with the ideal diagonal; None if there is no series."""
     drawn: figures.Series = {"ideal": ([0.0, 1.0], [0.0, 1.0]), **series}
     return figures.lines(title, drawn, kind="share", slots=slots, markers=True, **words) if series else None
@@ -130,20 +129,18 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         late, found = identified_curve(one.quick_score(threshold), quick)
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
         series[one.predictor] = (late[picked], found[picked])
-    figure = figures.lines(
+    return figures.lines(
         f"Finding jobs that start within {span(threshold)}", series,
         x="slower jobs marked as quick, share of all jobs", y="quick jobs found, share of the quick jobs",
-        kind="share", slots=_slots(methods),
+        kind="share", slots=_slots(methods), over_share=True,
         caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. "
         "Further up and to the left is better.",
     )  # fmt: skip
-    xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
-    return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
 
 
-def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequence[str]) -> Table:
+def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Sequence[str]) -> Table:
     """Return each method's results in the 20 largest groups of at least 20 jobs."""
-    names, which = np.unique(np.asarray(of, dtype=str), return_inverse=True)
+    names, which = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
     sizes = np.bincount(which, minlength=len(names))
     largest = [k for k in np.argsort(-sizes, kind="stable").tolist() if sizes[k] >= LEAST][:MOST_GROUPS]
     rows = []

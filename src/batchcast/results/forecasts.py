@@ -185,8 +185,8 @@ def evaluate_waits(
     scores = {name: crps(run, head) for name, run in runs.items()}
     reference = reference_of(list(runs), against, WAIT)
     keys = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
-    found = [{**wait_figures(run, head, rows, quick_s), **keys[name]} for name, run in runs.items()]
-    return Waits(found, list(runs.values()), np.where(rows, recorded_wait(head), np.nan))
+    rows_of_methods = [{**wait_figures(run, head, rows, quick_s), **keys[name]} for name, run in runs.items()]
+    return Waits(rows_of_methods, list(runs.values()), np.where(rows, recorded_wait(head), np.nan))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -194,10 +194,10 @@ class LimitAdvice(Rows):
     """Effect of suggested requests, of the usual rule and of the users' own requests: one row per rule, with kills and
     unused resources.
 
-    `words` is a sentence about the suggestion; `found.limits` has the request (n,) of every job under each rule.
+    `words` is a sentence about the suggestion; `advice.limits` has the request (n,) of every job under each rule.
     """
 
-    found: Limits | MemoryLimits
+    advice: Limits | MemoryLimits
     words: str
 
     _printed: ClassVar[tuple[str, ...]] = (
@@ -206,11 +206,11 @@ class LimitAdvice(Rows):
     )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<LimitAdvice for {int(self.found.scored.sum())} jobs: {', '.join(self.found.limits)}>"
+        return f"<LimitAdvice for {int(self.advice.scored.sum())} jobs: {', '.join(self.advice.limits)}>"
 
     def _pictures(self) -> Mapping[str, Picture]:
         whole = [row for row in self.rows if "by" not in row]
-        cost, killed = (each.name for each in self.found.measures)
+        cost, killed = (each.name for each in self.advice.measures)
         unit = "core-hours unused a job" if cost == requests.MEAN_UNUSED else "GiB-hours held a job"
         points = {str(row["limits"]): (float(row[cost]), float(row[killed])) for row in whole}
         return {

@@ -244,12 +244,12 @@ class Variants:
         return replicated(trace, list(self.machines), schedule, NOW, count, seed, tick, workers)
 
     def result(
-        self, trace: Trace, made: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
+        self, trace: Trace, simulated: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
         more: Mapping[str, Mapping[str, Any]],
     ) -> WhatIf:  # fmt: skip
         """Return the result of a what-if from its simulated variants."""
-        schedules = {name: one.schedule for name, one in made.items()}
-        placed = {name: one.memory for name, one in made.items() if one.memory is not None}
+        schedules = {name: one.schedule for name, one in simulated.items()}
+        placed = {name: one.memory for name, one in simulated.items() if one.memory is not None}
         keys = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
         rows = [
             {"policy": name, "predictor": self.machines[name][1], "part": "variant", **s.measures(mask[s.rows])}

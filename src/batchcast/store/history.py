@@ -122,7 +122,7 @@ def _rows_by_key(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> defaultdict[tuple[str, float], list[dict[str, Any]]]:
     """Returns the rows of jobs with these keys, oldest run first."""
-    asked = (column.name for column in declared.ASKED)
+    asked = (column.name for column in declared.REQUESTED)
     names = ("row", "job_id", "submit_time", "restarts", "told", "vanished", *asked, *FOLLOWED, *OUTCOME)
     key = tuple_(jobs.c.job_id, jobs.c.submit_time)
     query = select(*(jobs.c[name] for name in names)).where(jobs.c.cluster == cluster, key.in_(list(keys)))
@@ -146,7 +146,7 @@ def _first_requests(
     for row in connection.execute(earlier).mappings() if sightings else ():
         runs[row["job_id"]].append(row)
     return {
-        key_of(s): {column.name: before[-1][column.name] for column in declared.ASKED}
+        key_of(s): {column.name: before[-1][column.name] for column in declared.REQUESTED}
         for s in sightings
         if (before := [row for row in runs[s.job_id] if row["submit_time"] < s.submit_time])
     }
@@ -350,7 +350,7 @@ def _old(cluster: str, before: float) -> ColumnElement[bool]:
 
 
 _LIFE = ("job_id", "submit_time", "eligible_time", "status", "restarts")
-_COLUMNS = (*_LIFE, *(column.name for column in (*declared.ASKED, *declared.HELD, *declared.MEASURED)))
+_COLUMNS = (*_LIFE, *(column.name for column in (*declared.REQUESTED, *declared.ALLOCATED, *declared.MEASURED)))
 
 
 def to_trace(

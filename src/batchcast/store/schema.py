@@ -39,14 +39,14 @@ jobs = Table(
     Column("restarts", Integer, nullable=False, server_default="0"),
     # The request, written once when the job is first seen. The request never changes, because predictions were made
     # from it.
-    *_declared(declared.ASKED),
+    *_declared(declared.REQUESTED),
     Column("inputs", Text),  # features of the job's input files as JSON, read once when the job was first seen
     # The current state, updated while the job is in the system.
     Column("state", Text, nullable=False),
     *_columns(Text, "reason dependency reservation licenses"),
     *_columns(_Number, "priority limit_now eligible_time expected_start start_time end_time"),
     Column("status", Text),
-    *_declared((*declared.HELD, *declared.MEASURED)),
+    *_declared((*declared.ALLOCATED, *declared.MEASURED)),
     Column("unmeasured", Text),  # why the used memory is unknown although steps ran
     # Bookkeeping: whether the job is open, when an open job was last shown, which events the clock has delivered
     # (bits), and when the job was first seen.

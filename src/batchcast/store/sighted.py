@@ -26,7 +26,7 @@ LOST = "lost"
 """Status of a job that the batch system no longer shows and whose end is unknown."""
 FOLLOWED = ("state", "reason", "dependency", "reservation", "licenses", "priority", "limit_now", "eligible_time",
             "expected_start", "raw_id")  # fmt: skip
-_AFTER = (*declared.HELD, *declared.MEASURED)
+_AFTER = (*declared.ALLOCATED, *declared.MEASURED)
 OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
 _JOB: dict[str, str] = dict.fromkeys((*JOB, *FOLLOWED, *OUTCOME, "cluster", "first_seen", "vanished"), "")
@@ -135,7 +135,7 @@ def new_row(cluster: str, s: Sighting, sighted_at: float, earlier: Sequence[dict
     """
     request = earlier[0] if earlier else s.requested
     return {
-        **{column.name: sql_value(request.get(column.name)) for column in declared.ASKED},
+        **{column.name: sql_value(request.get(column.name)) for column in declared.REQUESTED},
         "cluster": cluster,
         "job_id": s.job_id,
         "submit_time": s.submit_time,

@@ -15,7 +15,7 @@ _LIFE = (
     "row job_id submit_time restarts eligible_time start_time end_time status open told told_start told_end told_status"
 )
 _WAITS_FOR = "dependency reservation licenses inputs"
-_DECLARED = (*declared.ASKED, *declared.HELD, *declared.MEASURED)
+_DECLARED = (*declared.REQUESTED, *declared.ALLOCATED, *declared.MEASURED)
 JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARED))
 """The columns of a job: its times and states, and every declared column."""
 

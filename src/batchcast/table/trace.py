@@ -468,7 +468,7 @@ class Trace(Result):
         """
         wanted = tuple(dict.fromkeys(names))
         for name in wanted:
-            later = DECLARED[name].known if name in DECLARED else SUMS.get(name, "submission")
+            later = DECLARED[name].known_at if name in DECLARED else SUMS.get(name, "submission")
             if later != "submission":
                 raise UsageError(f"{name} is known {MOMENT_WORDS[later]}: it cannot be marked as known at submission")
             if name not in self._columns:

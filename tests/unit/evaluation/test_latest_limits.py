@@ -29,7 +29,8 @@ def steady(jobs: int) -> Trace:
 
 def test_the_page_says_which_limits_to_advise_and_what_they_save():
     found = evaluate(steady(500), predictor=["recent_mean"], policy=["easy"])
-    words, table, real, *rest = limit_blocks(found)
+    words, table, folded = limit_blocks(found)
+    real, *rest = folded.blocks
     assert "20 min instead of 10 h" in words
     assert "core-hours less" in words
     assert [row["limits"] for row in table.rows] == ["advice", "1.25 x longest of 10", "users' limits"]

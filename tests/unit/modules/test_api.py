@@ -57,7 +57,7 @@ def test_a_verb_loads_only_what_it_needs(verb, most, without):
 
 
 def test_everything_promised_is_there():
-    for name in batchcast._PLACES:
+    for name in batchcast._ADDRESSES:
         assert getattr(batchcast, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'magic'"):
         _ = batchcast.magic
@@ -130,7 +130,7 @@ def test_every_check_is_public_and_shows_how(name):
 
 
 def test_every_public_name_has_an_example_that_runs():
-    for name in batchcast._PLACES:
+    for name in batchcast._ADDRESSES:
         assert ">>>" in getattr(batchcast, name).__doc__, name
 
 

@@ -20,7 +20,7 @@ from batchcast.table import Trace
 from batchcast.testing.logs import small_log
 from batchcast.testing.predictor import poison
 
-LATER = sorted(name for name, column in COLUMNS.items() if column.known != "submission")
+LATER = sorted(name for name, column in COLUMNS.items() if column.known_at != "submission")
 CONFIGURABLE = {"recent_mean": "fields", "parzen": "keys", "user_clusters": "keys", "forest": "features"}
 
 

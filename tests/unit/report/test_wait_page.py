@@ -6,7 +6,6 @@ from batchcast.events.recorded import Forecasts
 from batchcast.predict.hazard.bins import BINS, quantiles
 from batchcast.report.blocks import Table
 from batchcast.report.wait_page import (
-    Outcome,
     Scored,
     by_group,
     chances_said,
@@ -90,7 +89,7 @@ def test_groups_are_the_largest_with_what_each_method_did_in_them() -> None:
 def test_a_page_leaves_out_jobs_without_a_wait() -> None:
     honest, wait = drawn(5)
     wait[::2] = np.nan
-    sections = wait_sections(Table("t", (), []), [honest], Outcome(wait, {"size": ["1"] * N}), 3600.0)
+    sections = wait_sections(Table("t", (), []), [honest], wait, {"size": ["1"] * N}, 3600.0)
     assert [section.title for section in sections] == ["Scores", "Calibration and errors", "By group"]
     assert len(sections[1].blocks) == 5
     assert sections[2].blocks[0].rows[0]["jobs"] == N / 2

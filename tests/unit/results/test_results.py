@@ -107,7 +107,7 @@ def test_no_kind_of_result_goes_untried(examples: dict[str, Result]) -> None:
 
 
 def test_every_public_function_returns_a_result(examples: dict[str, Result]) -> None:
-    for name in batchcast._PLACES:
+    for name in batchcast._ADDRESSES:
         what = getattr(batchcast, name)
         if not inspect.isfunction(what) or name in PLAIN:
             continue

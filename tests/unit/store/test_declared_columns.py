@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy.sql.elements import quoted_name
 
-from batchcast.columns import ASKED, HELD, Column
+from batchcast.columns import ALLOCATED, REQUESTED, Column
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm import squeue
 from batchcast.job import JobRequest, as_submitted
@@ -55,18 +55,18 @@ ENDED = {
 
 
 def from_squeue() -> Sighting:
-    return squeue.sighting(LIFE | {c.squeue: shown(c) for c in (*ASKED, *HELD) if c.squeue})
+    return squeue.sighting(LIFE | {c.squeue: shown(c) for c in (*REQUESTED, *ALLOCATED) if c.squeue})
 
 
 def from_sacct() -> Sighting:
     amounts = {"TimelimitRaw": "1", "ReqMem": "5K", "ReqTRES": "gres/gpu=6,gres/gpu:a100=6"}
-    (job,) = squeue.ended(ENDED | {c.sacct: shown(c) for c in (*ASKED, *HELD) if c.sacct} | amounts)
+    (job,) = squeue.ended(ENDED | {c.sacct: shown(c) for c in (*REQUESTED, *ALLOCATED) if c.sacct} | amounts)
     return job
 
 
 FLOWS = [
-    *((column, from_squeue) for column in (*ASKED, *HELD)),
-    *((column, from_sacct) for column in (*ASKED, *HELD) if column.sacct != "SubmitLine"),
+    *((column, from_squeue) for column in (*REQUESTED, *ALLOCATED)),
+    *((column, from_sacct) for column in (*REQUESTED, *ALLOCATED) if column.sacct != "SubmitLine"),
 ]
 
 
@@ -82,7 +82,7 @@ def test_a_declared_field_flows_from_the_batch_system_to_predictors(
     assert list(values) == [meant(column)]
     (row,) = Reader(url).ask("latest", cluster="c", job_id="7")
     request = live_job(row).request
-    if column in ASKED:
+    if column in REQUESTED:
         own = column.name in JobRequest._fields
         assert (getattr(request, column.name) if own else request.extra[column.name]) == meant(column)
 
@@ -93,7 +93,7 @@ def test_a_new_field_is_one_line() -> None:
 import batchcast.columns as columns
 new = columns.Column("comment", "nominal", "", "submission", "what users note", sacct="Comment", squeue="Comment")
 columns.COLUMNS["comment"] = new
-columns.ASKED = (*columns.ASKED, new)
+columns.REQUESTED = (*columns.REQUESTED, new)
 for name in ("DECLARED", "KNOWN_AT_SUBMISSION"):
     kept = getattr(columns, name, {})
     setattr(columns, name, {**kept, "comment": new} if isinstance(kept, dict) else kept | {"comment"})

@@ -54,7 +54,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
     from ...report.blocks import Block, TableColumn
-    from ...report.difference import beside, difference_blocks
+    from ...report.difference import difference_blocks, with_difference
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
@@ -90,7 +90,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
         measures = measures_of(scores.per)
-        tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
+        tables.append(with_difference(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
         explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
         explained += planned_table(scores.rows)
         if grouped:
@@ -113,7 +113,7 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
     from ...report.accuracy import method_words
-    from ...report.blocks import Kind, shown
+    from ...report.blocks import Kind, as_text
 
     kind: Kind = "memory" if of_memory else "seconds"
     key = "mae_mib" if of_memory else "mae_s"
@@ -123,10 +123,10 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     best = min(rivals, key=lambda row: row[key])
     limits = next((row for row in rows if row["predictor"] == "requested" and row[key] == row[key]), None)
     users = "users' requests" if of_memory else FOR_PEOPLE["requested"]
-    control = f" ({users}: {shown(limits[key], kind)})" if limits else ""
+    control = f" ({users}: {as_text(limits[key], kind)})" if limits else ""
     name, words = best["predictor"], method_words(best["predictor"])
     who = words if words == name else f"The {words}"
-    headline = f"{who} has the smallest mean error: {shown(best[key], kind)}{control}."
+    headline = f"{who} has the smallest mean error: {as_text(best[key], kind)}{control}."
     if of_memory:
         return headline, f"batchcast limits {log_as_typed()} --memory  (suggests memory requests)"
     return headline, f"batchcast simulate {log_as_typed()} --predictor {name}  (plans with this predictor)"

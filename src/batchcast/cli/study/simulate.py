@@ -126,13 +126,13 @@ def command(**given: Any) -> None:
         settings |= {name: given[name] for name in ("seed", "replicates")}
         return log.emit("simulate", settings, results, [*notes, *doubts], validity=checked.row())
     from ...report.blocks import TableColumn
-    from ...report.difference import SCHEDULE, beside, difference_blocks
+    from ...report.difference import SCHEDULE, difference_blocks, with_difference
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
     note(*log.learned, *notes)
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
+    table = with_difference(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
     judged = judgement(checked, first.total, brief=not (given["details"] or given["replicates"]))
     blocks = with_judgement([table], judged)

@@ -67,7 +67,7 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     from ...processes import Task, under_bars
     from ...report.blocks import TableColumn
     from ...report.difference import WAIT as WAITS
-    from ...report.difference import beside, difference_blocks
+    from ...report.difference import difference_blocks, with_difference
     from ...report.tables import wait_table
 
     jobs, thresholds = given["places"], waits.parse_thresholds(given["quick_wait"])
@@ -131,7 +131,7 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if given["details"] else once
-    table = beside(wait_table(shown, title), shown, WAITS)
+    table = with_difference(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
     following = _next_step(len(trace), specs)
     show_tables([table, *searches], given["details"], explained, headline=_best(once), next_step=following)
@@ -139,15 +139,15 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
 
 def _best(rows: Sequence[dict[str, Any]]) -> str:
     """Return the sentence that names the method of the smallest mean error, with the coverage of its intervals."""
-    from ...report.blocks import shown
+    from ...report.blocks import as_text
 
     key = "mean_abs_error_s"
     best = min((row for row in rows if row[key] == row[key]), key=lambda row: row[key], default=None)
     if best is None:
         return ""
     covered = best.get("interval_80", math.nan)
-    intervals = f"; its 80 % intervals cover {shown(covered, 'share')} of the waits" if covered == covered else ""
-    error = shown(best[key], "seconds")
+    intervals = f"; its 80 % intervals cover {as_text(covered, 'share')} of the waits" if covered == covered else ""
+    error = as_text(best[key], "seconds")
     return f"{best['predictor']} has the smallest mean error of predicted waits: {error}{intervals}."
 
 
@@ -167,12 +167,12 @@ def _write_page(
     """Write the page: pictures of every predictor at the first threshold, over the scored jobs."""
     from ...evaluation.wait import recorded_wait, scored_groups
     from ...report.blocks import page as make_page
-    from ...report.wait_page import Outcome, wait_sections
+    from ...report.wait_page import wait_sections
     from ...version import __version__
 
     head = log.trace[: len(rows)]
     methods = [run.take(rows) for at, run in runs if at == threshold]
-    outcome = Outcome(recorded_wait(head)[rows], scored_groups(head, rows, log.procs))
+    wait, groups = recorded_wait(head)[rows], scored_groups(head, rows, log.procs)
     made_by = {
         "Log": head.info.source,
         "SHA-256": describe_log(log.trace)["sha256"] or "none: not read from a file",
@@ -180,7 +180,7 @@ def _write_page(
         "batchcast": __version__,
         "Settings": settings,
     }
-    sections = wait_sections(table, methods, outcome, threshold)
+    sections = wait_sections(table, methods, wait, groups, threshold)
     write_text(page, make_page(f"How well are waits predicted? {Path(head.info.source).name}", sections, made_by))
     say(f"page: {page}")
 

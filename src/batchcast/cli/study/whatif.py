@@ -224,7 +224,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
     """Return the printed table and the sentences that explain it."""
     from ...report.blocks import Table, TableColumn
-    from ...report.difference import SCHEDULE, beside, difference_blocks
+    from ...report.difference import SCHEDULE, difference_blocks, with_difference
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
@@ -241,6 +241,6 @@ def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
     table = simulation_table(results, len(now), now.total)
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
     named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
-    table = beside(replace(table, columns=named), results, SCHEDULE)
+    table = with_difference(replace(table, columns=named), results, SCHEDULE)
     judged = judgement(found.validity, now.total, brief=brief)
     return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from ...columns import ASKED, HELD
+from ...columns import ALLOCATED, REQUESTED
 from ...errors import BatchcastError, InputError
 from ...units import KIB_OF, parse_duration
 from ..memory import MOST_KIB
@@ -167,8 +167,8 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         reason=_REASONS.get(letter, "Priority" if pending else ""),
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
-        requested=read_fields(ASKED, a, "pbs", own),
-        allocated={} if pending or withdrawn else read_fields(HELD, a, "pbs", procs) | measured,
+        requested=read_fields(REQUESTED, a, "pbs", own),
+        allocated={} if pending or withdrawn else read_fields(ALLOCATED, a, "pbs", procs) | measured,
     )
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...columns import ASKED, HELD
+from ...columns import ALLOCATED, REQUESTED
 from ...errors import BatchcastError, InputError
 from ...units import parse_duration
 from ..memory import STEP_FIELDS, outgrew, peak, requested
@@ -71,7 +71,7 @@ _LIFE = (
     "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "State", "Reason", "PriorityLong",
     "Dependency", "NodeList", "ReqNodes", "Reservation", "Licenses",
 )  # fmt: skip
-FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*ASKED, *HELD) if c.squeue)]))
+FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*REQUESTED, *ALLOCATED) if c.squeue)]))
 """Fields for `squeue -O` (Slurm 22.05 and newer): times and state of a job, and every declared column."""
 
 
@@ -129,8 +129,8 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         reservation=get("Reservation", ""),
         licenses=get("Licenses", ""),
         nodes_asked=get("ReqNodes", ""),
-        requested=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
-        allocated={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
+        requested=read_fields(REQUESTED, clean, "squeue", _own(clean, pending or withdrawn)),
+        allocated={} if pending or withdrawn else read_fields(ALLOCATED, clean, "squeue"),
     )
 
 
@@ -177,7 +177,7 @@ def epoch(text: str) -> float:
 _ACCOUNTED_LIFE = (
     "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
 )  # fmt: skip
-_ACCOUNTED = (c.sacct for c in (*ASKED, *HELD) if c.sacct and c.sacct != "SubmitLine")
+_ACCOUNTED = (c.sacct for c in (*REQUESTED, *ALLOCATED) if c.sacct and c.sacct != "SubmitLine")
 SACCT_FIELDS = tuple(dict.fromkeys([*_ACCOUNTED_LIFE, *_ACCOUNTED]))
 """Fields for sacct (Slurm 22.05 and newer): times and state of a job, and every declared column that sacct has."""
 FIELDS_WITH_STEPS = tuple(dict.fromkeys([*SACCT_FIELDS, *STEP_FIELDS, "AllocTRES"]))
@@ -237,8 +237,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     start = epoch(record["Start"])
     nodes = number(record["AllocNodes"])
     withdrawn = never_ran(start, nodes == 0)
-    asked = read_fields(ASKED, record, "sacct", _own_of_sacct(record))
-    held = {} if withdrawn else read_fields(HELD, record, "sacct")
+    asked = read_fields(REQUESTED, record, "sacct", _own_of_sacct(record))
+    held = {} if withdrawn else read_fields(ALLOCATED, record, "sacct")
     memory_peak = peak(steps)
     is_measured = not math.isnan(memory_peak.node_kib)
     if is_measured and not withdrawn:

@@ -17,37 +17,12 @@ from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..accuracy import method_words
-from ..blocks import Block, Callout, Table, Tone, columns_of, shown
+from ..blocks import Bar, BarChart, Block, Callout, Card, Table, Tone, as_text, columns_of
 from ..figures import signed, span
 from ..validity import means
 from .gains import plan_words, policy_words
 
 Measure = Literal["mean wait", "mean error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar of the first screen's picture, in seconds; `low_s` to `high_s` is its 90 % interval, NaN if there is
-    none.
-
-    `change_s` is the difference from the first bar, NaN for the first bar itself.
-    """
-
-    label: str
-    method: str
-    value_s: float
-    change_s: float = math.nan
-    low_s: float = math.nan
-    high_s: float = math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One key figure: its title, its value, and a sentence that explains the value."""
-
-    title: str
-    value: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +51,20 @@ class FirstScreen:
     measure: Measure
     based_on: str
     bars: Sequence[Bar]
-    tiles: tuple[Tile, ...]
+    tiles: tuple[Card, ...]
     next_step: str
     example: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return the first screen's content as an object for JSON."""
-        return {"part": "first_screen", **asdict(self)}
+        tiles = [{"title": tile.title, "value": tile.value, "note": tile.note} for tile in self.tiles]
+        return {"part": "first_screen", **asdict(self), "tiles": tiles}
+
+    def chart(self) -> BarChart:
+        """Return the bars as a block of the page."""
+        title = "Simulated mean wait" if self.measure == "mean wait" else "Mean error of predicted run times"
+        caption = "Error bars: 90 % intervals of the difference to the first bar." if len(self.bars) > 1 else ""
+        return BarChart(f"{title} ({self.based_on})" if self.based_on else title, self.bars, caption)
 
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
@@ -231,38 +213,38 @@ def _why_no_gain(evaluation: Evaluation) -> str:
     )
 
 
-def _unused_tile(evaluation: Evaluation) -> Tile:
+def _unused_tile(evaluation: Evaluation) -> Card:
     """Return the share of requested core-hours that was not used."""
     whole = evaluation.waste_rows()[0]
     requested, unused = whole["asked_core_h"], whole["unused_core_h"]
     if not requested > 0:
-        return Tile("Unused core-hours", "unknown", "the log has no time limits")
+        return Card("Unused core-hours", "unknown", "the log has no time limits")
     medians = {row["limits"]: float(row["median_limit_s"]) for row in evaluation.limit_rows()}
     own, advice = medians.get("own", math.nan), medians.get("advice", math.nan)
     shorter = f"; median time limit: {span(own)} today, {span(advice)} suggested" if advice < 0.95 * own else ""
-    note = f"of the {shown(requested, 'count')} requested{shorter}"
-    return Tile("Unused core-hours", shown(unused / requested, "share"), note)
+    note = f"of the {as_text(requested, 'count')} requested{shorter}"
+    return Card("Unused core-hours", as_text(unused / requested, "share"), note)
 
 
-def _prediction_tile(evaluation: Evaluation) -> Tile:
+def _prediction_tile(evaluation: Evaluation) -> Card:
     """Return the smallest mean error of a run-time prediction, with the error of the users' time limits."""
     rows = {row["predictor"]: row for row in _scored_rows(evaluation)}
     limits, title = rows.pop(YARDSTICK, None), "Run-time prediction error"
     if not rows:
-        return Tile(title, "unknown", "no job could be scored")
+        return Card(title, "unknown", "no job could be scored")
     least = min(rows.values(), key=lambda row: row["mae_s"])
     beside = f"; users' time limits: {span(limits['mae_s'])}" if limits else ""
-    return Tile(title, span(least["mae_s"]), f"on average with the {method_words(least['predictor'])}{beside}")
+    return Card(title, span(least["mae_s"]), f"on average with the {method_words(least['predictor'])}{beside}")
 
 
-def _wait_tile(evaluation: Evaluation) -> Tile:
+def _wait_tile(evaluation: Evaluation) -> Card:
     """Return how many jobs started by their predicted 90 % bound, and the median errors of the method and of the
     simplest method."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
-        return Tile(title, "not measured", f"({evaluation.why_no_waits})")
-    return Tile(
-        title, shown(waits.coverage, "share"),
+        return Card(title, "not measured", f"({evaluation.why_no_waits})")
+    return Card(
+        title, as_text(waits.coverage, "share"),
         f"of the latest {waits.jobs:,} jobs started by their 90 % time (target: 90 %); median error "
         f"{span(waits.median_error_s)}, baseline {span(waits.simplest_median_error_s)}",
     )  # fmt: skip
@@ -322,7 +304,7 @@ def price(findings: Findings) -> str:
         parts.append(f"5 % of the jobs would wait {span(longest)} or more; today this is {span(now)}")
     worse = best.comparison.get("users_worse", 0.0)
     if worse > 0:
-        parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
+        parts.append(f"{as_text(worse, 'share')} of the users would wait longer on average")
     return f"The cost: {'; '.join(parts)}." if parts else ""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,34 +37,33 @@ class Axis(NamedTuple):
 
 
 class Shades(NamedTuple):
-    """The shade of each cell (rows, columns), -1 for an empty cell; and the meaning of each shade."""
+    """The index of the shade of each cell (rows, columns), -1 for an empty cell; and the meaning of each shade."""
 
-    of: np.ndarray
+    indices: np.ndarray
     legend: Sequence[str]
     scale: str = SEQUENTIAL
 
 
-class Texts(NamedTuple):
-    """The hover text of each cell, by row and column, and the text that is written into the cell if it fits."""
-
-    words: Callable[[int, int], str]
-    short: Callable[[int, int], str]
+CellText = Callable[[int, int], str]
+"""The text of a cell, by row and column."""
 
 
 def heat(
-    title: str, down: Axis, across: Axis, shades: Shades, texts: Texts, *, alt: str, caption: str, high: int = HIGH
-) -> Figure:
+    title: str, down: Axis, across: Axis, shades: Shades, hover: CellText, inside: CellText, *, alt: str, caption: str,
+    high: int = HIGH,
+) -> Figure:  # fmt: skip
     """Return a heat map; if rows and columns have the same names, cells of equal names are framed.
 
-    `alt` is the alternative text with the main values; `high` is the height of a row in pixels.
+    `hover` is the text of a cell for the pointer, and `inside` is written into the cell if it fits. `alt` is the
+    alternative text with the main values; `high` is the height of a row in pixels.
     """
-    there = np.argwhere(shades.of >= 0).tolist()
+    there = np.argwhere(shades.indices >= 0).tolist()
     rows, columns = list(down.names), list(across.names)
-    cells = {(r, c): texts.words(r, c) for r, c in there}
+    cells = {(r, c): hover(r, c) for r, c in there}
     trace = {
         "type": "heat", "name": "", "meta": {"slot": 0}, "x": [columns[c] for _, c in there],
-        "y": [rows[r] for r, _ in there], "shade": [int(shades.of[r, c]) for r, c in there],
-        "text": [texts.short(r, c) for r, c in there], "customdata": list(cells.values()),
+        "y": [rows[r] for r, _ in there], "shade": [int(shades.indices[r, c]) for r, c in there],
+        "text": [inside(r, c) for r, c in there], "customdata": list(cells.values()),
         "hovertemplate": f"{down.title} %{{y}}, {across.title} %{{x}}: %{{customdata}}",
     }  # fmt: skip
     layout = {
@@ -150,19 +148,32 @@ def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
 
 def _recorded(title: str, cells: Cells, down: Axis, across: Axis, jobs: int, first: str = "") -> list[Figure]:
     """Return a heat map of recorded waits; empty if no cell has enough jobs."""
+    aside = jobs - int(cells.jobs.sum())
+    left_out = f" {counted(aside)} without a known size and limit are left out." if aside else ""
+
+    def words(r: int, c: int) -> str:
+        return f"{span(cells.median[r, c])} ({counted(cells.jobs[r, c])})"
+
+    shades = Shades(_shades(cells.median, SHADES_S), WAITS)
+    return _median_heat(title, cells, (down, across), shades, words, "Median wait", f"{first}Median waits.", left_out)
+
+
+def _median_heat(
+    title: str, cells: Cells, axes: tuple[Axis, Axis], shades: Shades, hover: CellText, what: str, caption: str,
+    left_out: str = "",
+) -> list[Figure]:  # fmt: skip
+    """Return a heat map of medians in seconds, with signs if they are changes; empty if no cell has enough jobs."""
     if not np.isfinite(cells.median).any():
         return []
-    aside = jobs - int(cells.jobs.sum())
-    return [heat(
-        title, down, across, Shades(_shades(cells.median, SHADES_S), WAITS),
-        Texts(
-            lambda r, c: f"{span(cells.median[r, c])} ({counted(cells.jobs[r, c])})",
-            lambda r, c: brief(cells.median[r, c]),
-        ),
-        alt=f"Median wait by {down.title} and {across.title}: {_extremes(cells, down, across)}.",
-        caption=f"{first}Median waits. {_empty(cells)}"
-        + (f" {counted(aside)} without a known size and limit are left out." if aside else ""),
-    )]  # fmt: skip
+    sign, (down, across) = shades.scale == DIVERGING, axes
+    alt = f"{what} by {down.title} and {across.title}: {_extremes(cells, down, across, sign)}."
+    empty = f"Cells with fewer than {LEAST_JOBS} jobs are empty." if np.isnan(cells.median).any() else ""
+    caption = f"{caption} {empty}{left_out}"
+
+    def inside(r: int, c: int) -> str:
+        return brief(cells.median[r, c], sign)
+
+    return [heat(title, down, across, shades, hover, inside, alt=alt, caption=caption)]
 
 
 def change_heat(evaluation: Evaluation) -> list[Figure]:
@@ -171,28 +182,25 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
     if pair is None:
         return []
     limits, forecast = pair
-    trace, drawn = evaluation.trace, []
+    trace, both = evaluation.trace, []
     for each in (forecast, limits):
         waits = np.where(evaluation.mask, over_log(trace, each.schedule, each.schedule.wait_time), np.nan)
-        drawn.append(by_size(trace, waits, evaluation.procs))
-    ours, theirs = drawn
+        both.append(by_size(trace, waits, evaluation.procs))
+    ours, theirs = both
     cells = Cells(ours.jobs, ours.median - theirs.median)
-    if not np.isfinite(cells.median).any():
-        return []
     policy = policy_words(forecast.policy)
-    figure = heat(
-        f"Change in median wait with {forecast.predictor} under {policy}", SIZE, LIMIT,
-        Shades(_shades(cells.median, CHANGES_S), CHANGES, DIVERGING),
-        Texts(
-            lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
-            f"{counted(cells.jobs[r, c])})",
-            lambda r, c: brief(cells.median[r, c], sign=True),
-        ),
-        alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE, LIMIT, sign=True)}.",
-        caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Which "
-        f"jobs wait less and which wait longer. {_empty(cells)}",
+
+    def words(r: int, c: int) -> str:
+        change, before, after = (each[r, c] for each in (cells.median, theirs.median, ours.median))
+        return f"{signed(change)} ({span(before)} to {span(after)}; {counted(cells.jobs[r, c])})"
+
+    drawn = _median_heat(
+        f"Change in median wait with {forecast.predictor} under {policy}", cells, (SIZE, LIMIT),
+        Shades(_shades(cells.median, CHANGES_S), CHANGES, DIVERGING), words, "Change in median wait",
+        f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Which jobs wait "
+        "less and which wait longer.",
     )  # fmt: skip
-    return [replace(mark_choices(figure, [forecast.predictor]), policy=forecast.policy)]
+    return [mark_choices(figure, [forecast.predictor], policy=forecast.policy) for figure in drawn]
 
 
 def _forecast(evaluation: Evaluation) -> tuple[ScheduleRow, ScheduleRow] | None:
@@ -238,7 +246,3 @@ def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str
         value = signed(cells.median[r, c]) if sign else span(cells.median[r, c])
         said.append(f"{word} {value} ({down.names[r]}, {across.names[c]}; {counted(cells.jobs[r, c])})")
     return ", ".join(said)
-
-
-def _empty(cells: Cells) -> str:
-    return f"Cells with fewer than {LEAST_JOBS} jobs are empty." if np.isnan(cells.median).any() else ""

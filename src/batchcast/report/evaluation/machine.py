@@ -24,12 +24,12 @@ from ...simulation.models import YARDSTICK
 from ...simulation.schedule import assign_processors
 from ...table import Nominal
 from ...units import counted
-from ..blocks import Block, Colouring, Figure, shown
+from ..blocks import Block, Colouring, Figure, as_text
 from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, span, tick
 from ..validity import RULES
 from .gains import FIXED, mark_choices, policy_words
-from .heat_maps import NARROW, Axis, Shades, Texts, heat
+from .heat_maps import NARROW, Axis, Shades, heat
 
 RECORDED, SIMULATED = "recorded", "simulated"
 LEAST_PERIODS = 3  # fewer points over time make no useful picture
@@ -105,7 +105,7 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
         return []
     waits = validity.waits
     how = f"simulated {RULES[validity.policy]} with the users' limits"
-    alike, longer, shorter = (shown(share, "share") for share in waits.shares())
+    alike, longer, shorter = (as_text(share, "share") for share in waits.shares())
     words = (
         f"The same {counted(len(waits.rows))} as recorded and as {how}. {alike} "
         "of them wait alike in both (less than a factor of two apart, or under a minute); "
@@ -129,8 +129,8 @@ def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
     if share[most] < MUCH or share[most] < 2 * jobs[most]:
         return ""
     return (
-        f" Jobs of {SIZE_CLASSES[most]} processors are {shown(float(jobs[most]), 'share')} of the jobs and "
-        f"{shown(float(share[most]), 'share')} of the difference in waits."
+        f" Jobs of {SIZE_CLASSES[most]} processors are {as_text(float(jobs[most]), 'share')} of the jobs and "
+        f"{as_text(float(share[most]), 'share')} of the difference in waits."
     )
 
 
@@ -155,16 +155,17 @@ def density(waits: ComparedWaits, how: str) -> Figure:
     outside[-1, 0] = 0  # jobs that wait less than a minute in both schedules: often most jobs, and of no interest
     ends = _ends(int(outside.max()))
     shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
-    same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
+    same = as_text(float(np.trace(count[::-1]) / len(waits.rows)), "share")
     return heat(
         "Wait of each job, recorded and simulated",
         Axis("wait as simulated", names[::-1]),
         Axis("wait as recorded", names),
         Shades(shade, _legend(ends)),
-        Texts(lambda r, c: counted(count[r, c]), lambda r, c: f"{count[r, c]:,}"),
+        lambda r, c: counted(count[r, c]),
+        lambda r, c: f"{count[r, c]:,}",
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
-        f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
-        f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
+        f"{as_text(float((across > down).mean()), 'share')} in a longer one as recorded, "
+        f"{as_text(float((across < down).mean()), 'share')} in a longer one as simulated.",
         caption=f"Jobs by recorded wait and by wait {how}. Framed cells: the same class in both ({same} of the "
         "jobs). Below the frames, jobs waited longer in the record; above them, in the simulation. Empty cells have "
         "no job.",
@@ -197,17 +198,17 @@ def _legend(ends: list[int]) -> list[str]:
 
 HATCHINGS = ("/", "\\", "x", ".", "+", "|", "-")
 MOST_USERS = len(HATCHINGS)
-OTHERS = {"slot": 0, "pattern": "", "opacity": 0.5}
+OTHER_USERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 
 
-def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int]]:
+def owners(users: Nominal, processor_s: np.ndarray) -> tuple[Colouring | None, list[int]]:
     """Return the colours of n jobs by user, and each job's position in its series.
 
     Parameters
     ----------
     users : Nominal
         The user of each job (n,); unknown users belong to the series of others.
-    held : ndarray
+    processor_s : ndarray
         Processor-seconds of each job (n,) by which users are ranked.
 
     Returns
@@ -219,7 +220,7 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
     is_named = users.is_known()
     if not is_named.any():
         return None, []
-    time = np.bincount(users.codes[is_named], held[is_named], len(users.categories))
+    time = np.bincount(users.codes[is_named], processor_s[is_named], len(users.categories))
     here = np.bincount(users.codes[is_named], minlength=len(users.categories)) > 0
     ranked = sorted(np.flatnonzero(here).tolist(), key=lambda code: -time[code])
     first = ranked[:MOST_USERS]
@@ -229,7 +230,7 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
     ]
     rest = len(ranked) - len(first)
     if rest or not is_named.all():
-        series.append({"name": f"others ({rest} users)" if rest else "others", **OTHERS})
+        series.append({"name": f"others ({rest} users)" if rest else "others", **OTHER_USERS})
     place_of = {code: place for place, code in enumerate(first)}
     return Colouring("whose it is", "whose", series), [place_of.get(code, len(first)) for code in users.codes.tolist()]
 

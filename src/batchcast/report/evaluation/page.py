@@ -7,7 +7,8 @@ The terminal shows the same sections without the figures.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ from ...trace.whole_file import folder
 from ...units import counted
 from .. import blocks
 from ..accuracy import accuracy_table, bound_figures, planned_figure
-from ..blocks import Block, Callout, Card, Figure, Section, Table, TableColumn, TableRows, folded, page, shown
-from ..difference import FORECAST, SCHEDULE, cdf_minus, difference_blocks, interval_figures, interval_words
+from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, TableRows, as_text, folded, page
+from ..difference import FORECAST, SCHEDULE, Measures, cdf_minus, difference_blocks, interval_figures, interval_words
 from ..figures import span
 from ..limits import limit_blocks, waste_blocks
 from ..validity import validity_line
@@ -44,6 +45,8 @@ from .heat_maps import change_heat, recorded_heats
 from .machine import LEAST_PERIODS, machine_blocks, recorded_wait_blocks
 
 LIMITS = spec_words(YARDSTICK)
+METHOD, PLAN = blocks.columns_of("predictor"), blocks.columns_of("policy", "predictor|planned with")
+"""The columns that name a row in tables of differences."""
 NAMING = (
     TableColumn("policy", "policy", "text", "order of the queue and rule of backfill; explained below the table"),
     TableColumn("predictor", "planned with", "text", "the run time that the scheduler assumes for each job"),
@@ -79,23 +82,25 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     found = evaluation.findings
     believed = found is not None and found.believed
     scored, rows = evaluation.scores.scored, evaluation.accuracy_rows()
+    marked = list(map(row_marks, rows))
     short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation), preface), choices(evaluation)])
     schedules = Section("How much sooner would jobs start?", _schedule_blocks(evaluation, slots, believed))
     bounds = bound_figures(evaluation.limits) if evaluation.limits else []
     wrong = Section("Time limits", [
         limits_used(evaluation.trace, scored, evaluation.procs),
-        *_limit_blocks(evaluation),
+        *limit_blocks(evaluation),
         *folded("Time limits against run times, and coverage of the suggested limits",
                 [_limits_figure(evaluation, slots), *bounds]),
     ])  # fmt: skip
     unused = Section("Unused core-hours", waste_blocks(evaluation))
     advised = advised_columns(evaluation)
     good = Section("Run-time predictions", [
-        accuracy_table(list(map(row_marks, rows)), evaluation.scores.protocol, settings),
+        accuracy_table(marked, evaluation.scores.protocol, settings),
         *([advised] if advised else []),
         *_error_figures(evaluation, slots),
         *folded("Differences with intervals, and planning with another quantile",
-                [*_forecast_differences(rows), *planned_figure(evaluation.scores.rows, rows, slots)]),
+                [*_differences([{**row, "predictor": spec_words(row["predictor"])} for row in marked], FORECAST, METHOD),
+                 *planned_figure(evaluation.scores.rows, rows, slots)]),
     ])  # fmt: skip
     record = Section("Validity of the simulation", _record_blocks(evaluation))
     machine = Section("The machine", folded(
@@ -122,10 +127,10 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
     few = int(evaluation.scores.scored.sum())
     too_few = f"Only {few} jobs were scored: too few to conclude anything." if few < FEW else ""
     return [
-        Callout(screen.headline, screen.tone, place="headline"),
+        Callout(screen.headline, screen.tone, position="headline"),
         *filter(None, (too_few, preface or screen.caution)),
-        *([bar_chart(screen)] if screen.bars else []),
-        blocks.Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
+        *([screen.chart()] if screen.bars else []),
+        blocks.Cards(screen.tiles),
         Callout(screen.next_step, "note", "Next:", "next"),
         *folded("How far to trust this, and an example", [*filter(None, why), validity_line(evaluation)]),
     ]
@@ -135,26 +140,6 @@ FEW = 100
 """Fewer scored jobs than this allow no conclusion."""
 
 
-def bar_chart(screen: FirstScreen) -> blocks.BarChart:
-    """Return the bars of the first screen, each with its value and its difference from the first bar."""
-    rows = []
-    for bar in screen.bars:
-        change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
-        interval = f"; 90 %: {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
-        rows.append(blocks.BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
-                           bar.low_s, bar.high_s))  # fmt: skip
-    title = "Simulated mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
-    based = f" ({screen.based_on})" if screen.based_on else ""
-    caption = "Error bars: 90 % intervals of the difference to the first bar." if len(rows) > 1 else ""
-    return blocks.BarChart(f"{title}{based}", rows, caption)
-
-
-def _limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return the table of limits; the differences between rules are folded."""
-    words, table, *rest = limit_blocks(evaluation) or ["", ""]
-    return [words, table, *folded("Differences between the limits, with intervals", rest)] if words else []
-
-
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
     if not evaluation.outcomes:
         return []
@@ -162,16 +147,13 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
     return [validity_line(evaluation), *waits[:1], *folded("Recorded against simulated waits, as figures", waits[1:])]
 
 
-def _forecast_differences(rows: TableRows) -> list[Block]:
-    rows = [{**row_marks(row), "predictor": spec_words(row["predictor"]), **_against(row)} for row in rows]
-    compared = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
-    return [*compared, *interval_figures(rows, FORECAST, ["predictor"])]
-
-
-def _schedule_differences(evaluation: Evaluation) -> list[Block]:
-    rows = [{**_shown_row(row), **_against(row)} for row in evaluation.schedule_rows()]
-    compared = difference_blocks(rows, SCHEDULE, blocks.columns_of("policy", "predictor|planned with"))
-    return [*compared, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if compared else []
+def _differences(rows: TableRows, measures: Measures, naming: Sequence[TableColumn], note: str = "") -> list[Block]:
+    """Return the differences between rows with names for readers, as a table, a note and a figure; empty if nothing is
+    compared."""
+    rows = [{**row, **_against(row)} for row in rows]
+    compared = difference_blocks(rows, measures, naming)
+    figure = interval_figures(rows, measures, [column.key for column in naming])
+    return [*compared, *filter(None, [note]), *figure] if compared else []
 
 
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,10 +178,9 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
     which = np.searchsorted(edges, trace.submit_time, side="right") - 1
     count = np.bincount(which, minlength=len(starts))
     caption = f"In the log's zone, {trace.info.timezone}; the first and the last {unit} may be incomplete."
-    drawn = [
-        figures.lines(f"Arrivals per {unit}", {"jobs": (starts, count)}, x=unit, y=f"jobs submitted per {unit}",
-                      caption=caption)
-    ]  # fmt: skip
+    over_time = partial(figures.lines, x=unit)
+    axis = f"jobs submitted per {unit}"
+    drawn = [over_time(f"Arrivals per {unit}", {"jobs": (starts, count)}, y=axis, caption=caption)]
     total = trace.info.max_procs
     submit, wait, run = outcome(trace)
     if total > 0:
@@ -207,8 +188,9 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
         inside = np.clip(edges, submit[0], submit[-1])  # exclude the days before and after the log
         with np.errstate(invalid="ignore"):
             busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
-        title, axis = f"Utilization per {unit}, as recorded", f"share of {total:,.0f} processors busy"
-        drawn.append(figures.lines(title, {"busy": (starts, busy)}, x=unit, y=axis, kind="share"))
+        axis = f"share of {total:,.0f} processors busy"
+        title = f"Utilization per {unit}, as recorded"
+        drawn.append(over_time(title, {"busy": (starts, busy)}, y=axis, kind="share"))
     known = np.isfinite(trace.wait_time) & ~np.isnan(run)
     if known.any():
         waits = [np.maximum(trace.wait_time[known & (which == k)], 0) for k in range(len(starts))]
@@ -216,8 +198,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
             name: (starts, np.array([of(some) if len(some) else np.nan for some in waits]))
             for name, of in (("mean", np.mean), ("median", np.median))
         }
-        title = f"Waits by {unit} of submission, as recorded"
-        drawn.append(figures.lines(title, series, x=unit, y="wait", kind="seconds"))
+        drawn.append(over_time(f"Waits by {unit} of submission, as recorded", series, y="wait", kind="seconds"))
     return drawn
 
 
@@ -262,7 +243,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
         [
             Table("Every schedule", SCHEDULE_COLUMNS, marked),
             Table("More of each schedule", MORE_COLUMNS, marked),
-            *_schedule_differences(evaluation), *change_heat(evaluation), *curves[1:],
+            *_differences(marked, SCHEDULE, PLAN, OF_ONE_RUN), *change_heat(evaluation), *curves[1:],
         ],
     )  # fmt: skip
     if believed:
@@ -334,7 +315,7 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
     past = f", and {100 * over:.1f} % ran longer than it" if over >= 0.0005 else ""
     whole = waste_rows(trace, scored, procs=procs)[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    share = f"; {shown(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
+    share = f"; {as_text(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
     limits, runs = (span(float(np.median(values))) for values in (limit, trace.run_time[scored]))
     return (
         f"Half of the jobs use {bound} {half:.0f} % of their time limit{past}{share}. "
@@ -353,7 +334,7 @@ def advised_columns(evaluation: Evaluation) -> str:
     trace = evaluation.trace
     since = calendar(trace, float(trace.submit_time[advice.since]))
     ends = (advice.difference.high, advice.difference.low)
-    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
+    low, high = (as_text(-end / advice.against_mae_s, "share") for end in ends)
     how = f"uses {' and '.join(advice.columns)}" if advice.columns else "compares similar requests"
     return (
         f"A better prediction {how}, which the log contains: {advice.predictor} (columns chosen on "
@@ -371,53 +352,48 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
     users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
     procs = trace.procs(rule)
-    machine = f"{trace.info.max_procs:,.0f} processors (from {trace.info.max_procs_source})"
+    total = trace.info.max_procs
+    machine = f"{total:,.0f} processors (from {trace.info.max_procs_source})" if total > 0 else "size unknown"
+
+    def utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray) -> str:
+        area = total * float((start + run).max() - start.min())
+        return as_text(float((procs * run).sum()) / area, "share") if area > 0 else "unknown"
+
     rows = [
         ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
         ("scored", counted(int(scored.sum()))),
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
-        ("machine", machine if trace.info.max_procs > 0 else "size unknown"),
-        ("recorded utilization", _utilization(submit + wait, run, procs, trace.info.max_procs)),
-        ("recorded wait", _quantiles(np.maximum(trace.wait_time[ran], 0))),
-        ("run time", _quantiles(run)),
-        ("time limit", _quantiles(trace.req_time)),
-        ("processors", _sizes(procs)),
-        ("accuracy of the time limits", _users_accuracy(run, trace.req_time)),
+        ("machine", machine),
+        ("recorded utilization", _of_known(utilization, submit + wait, run, procs)),
+        ("recorded wait", _of_known(_quantiles, np.maximum(trace.wait_time[ran], 0))),
+        ("run time", _of_known(_quantiles, run)),
+        ("time limit", _of_known(_quantiles, trace.req_time)),
+        ("processors", _of_known(_sizes, procs)),
+        ("accuracy of the time limits", _of_known(_users_accuracy, run, trace.req_time)),
     ]
     cells = [{"what": what, "value": value} for what, value in rows]
     return Table("Contents of the log", blocks.columns_of("what|", "value|"), cells)
 
 
-def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
-    known = ~(np.isnan(run) | np.isnan(procs))
-    if not total > 0 or not known.any():
-        return "unknown"
-    makespan = float((start + run)[known].max() - start[known].min())
-    return shown(float((procs * run)[known].sum()) / (total * makespan), "share") if makespan > 0 else "unknown"
+def _of_known(words: Callable[..., str], *columns: np.ndarray) -> str:
+    """Return the text that `words` makes of the jobs for which all columns are known; "unknown" if there are none."""
+    known = np.isfinite(columns).all(axis=0)
+    return words(*(column[known] for column in columns)) if known.any() else "unknown"
 
 
 def _quantiles(values: np.ndarray) -> str:
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return "unknown"
     half, most = np.percentile(values, [50, 95]).tolist()
     return f"mean {span(float(values.mean()))}, median {span(half)}, 95 % within {span(most)}"
 
 
 def _sizes(procs: np.ndarray) -> str:
-    procs = procs[~np.isnan(procs)]
-    if not len(procs):
-        return "unknown"
-    serial = shown(float((procs == 1).mean()), "share")
+    serial = as_text(float((procs == 1).mean()), "share")
     return f"median {np.median(procs):g}, largest {procs.max():,.0f}; {serial} serial"
 
 
 def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
-    known = np.isfinite(run) & np.isfinite(limit)
-    if not known.any():
-        return "unknown"
-    accuracy = relative_accuracy(limit[known], run[known]).mean()
+    accuracy = relative_accuracy(limit, run).mean()
     return f"{accuracy:.3f} (mean of run time / time limit, inverted above 1; 1 is perfect)"
 
 
@@ -457,7 +433,7 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
 
 
 def fill(
-    place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
+    directory: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
     title: str | None = None, preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
     """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, and return the JSON document and
@@ -470,24 +446,24 @@ def fill(
     for each in evaluation.outcomes:
         name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
         files[each.policy, each.predictor] = f"schedules/{name}"
-        (place / "schedules").mkdir(exist_ok=True)
-        write_schedule(place / "schedules" / name, each.schedule)
+        (directory / "schedules").mkdir(exist_ok=True)
+        write_schedule(directory / "schedules" / name, each.schedule)
     scores, log = evaluation.scores, evaluation.trace
     scored, group = np.flatnonzero(scores.scored), burst_groups(log, evaluation.procs)
     points = {spec: said[scored] for spec, said in scores.points.items()}
-    write_forecasts(place / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
+    write_forecasts(directory / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
     if evaluation.outcomes:  # a group is one user's submissions of one week; its number does not reveal the user
         schedule = evaluation.outcomes[0].schedule
-        write_groups(place / GROUPS, schedule.job_id, group[schedule.rows])
+        write_groups(directory / GROUPS, schedule.job_id, group[schedule.rows])
     rows = [first_screen(evaluation).row(), *evaluation.results()]
     for row in rows:
         if row["part"] == "schedule":
             row["schedule_file"] = files[row["policy"], row["predictor"]]
     result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
-    (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
+    (directory / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
     page_sections = sections(evaluation, settings, preface)
     title = title or f"What predictions would change on {Path(log.info.source).name}"
-    (place / "index.html").write_text(page(title, page_sections, _provenance(result, command)), encoding="utf-8")
+    (directory / "index.html").write_text(page(title, page_sections, _provenance(result, command)), encoding="utf-8")
     return result, page_sections
 
 
