@@ -111,12 +111,12 @@ def plan_options(
     )  # fmt: skip
 
 
-def take_order(given: Mapping[str, Any], slurm: bool) -> Ordering | None:
+def take_order(options: Mapping[str, Any], slurm: bool) -> Ordering | None:
     """Return the queue order in Slurm's simulation that the options describe.
 
     Raises UsageError if a word is unknown, or if an option has no effect.
     """
-    words, within, age = (given[name] for name in ("order", "within", "age"))
+    words, within, age = (options[name] for name in ("order", "within", "age"))
     if slurm and words is not None:
         from ..simulation.on_nodes import Ordering  # sixty kernels
 
@@ -130,7 +130,7 @@ def take_order(given: Mapping[str, Any], slurm: bool) -> Ordering | None:
     return None
 
 
-def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     """Return the plan that the options describe, and the settings for the document.
 
     Raises UsageError for a word that is not accepted, before any simulation.
@@ -139,12 +139,12 @@ def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     from ..simulation.policies import changed, policy_of, split_policies
 
     find_modules_here()
-    words = {"kill": "no"} if given["no_kill"] else {}
-    specs = [] if given["predictors"] is None else split_specs(given["predictors"])
-    if given["predictors"] is not None and not specs:
+    words = {"kill": "no"} if options["no_kill"] else {}
+    specs = [] if options["predictors"] is None else split_specs(options["predictors"])
+    if options["predictors"] is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
     try:
-        policies = {text: changed(policy_of(text), words) for text in split_policies(given["policies"])}
+        policies = {text: changed(policy_of(text), words) for text in split_policies(options["policies"])}
     except UsageError as error:
         if not error.message.startswith("--") or error.message.startswith("--policy:"):
             raise
@@ -152,7 +152,7 @@ def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
         raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
     if not policies:
         raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
-    plan = Plan(specs, policies, *(given[name] for name in Plan._fields[2:]))
+    plan = Plan(specs, policies, *(options[name] for name in Plan._fields[2:]))
     return plan, _settings(plan)
 
 
@@ -183,12 +183,12 @@ node_options = adds(
 """Options for the scheduler and the machine; `take_nodes` uses their values."""
 
 
-def take_nodes(given: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
+def take_nodes(options: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
     """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None.
 
     Raises UsageError if an option of the pool of processors is combined with nodes.
     """
-    if (given["scheduler"] or ("slurm" if given["machine"] else "policy")) != "slurm":
+    if (options["scheduler"] or ("slurm" if options["machine"] else "policy")) != "slurm":
         return "policy", None
     typed = typed_options(click.get_current_context())
     if wrong := [typed[name] for name in OF_A_POOL if name in typed]:
@@ -196,14 +196,14 @@ def take_nodes(given: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
             f"{wrong[0]} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
             hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
         )
-    return "slurm", described_machine(given["machine"])
+    return "slurm", described_machine(options["machine"])
 
 
-def described_machine(place: str | None) -> Machine | str | None:
+def described_machine(path: str | None) -> Machine | str | None:
     """Return the machine that the option `--machine` describes; `learned` and None are returned as they are."""
     from ..trace.machine_files import open_machine
 
-    return place if place is None or place == LEARNED else open_machine(place)
+    return path if path is None or path == LEARNED else open_machine(path)
 
 
 def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:

@@ -31,14 +31,16 @@ log_option = option("--log-format text|json", "Format of log lines.  [default: t
 """Option of the daemons."""
 
 
-def site_settings(given: Mapping[str, Any], passed_over: list[Any] | None = None, **more: Any) -> Settings:
+def site_settings(options: Mapping[str, Any], passed_over: list[Any] | None = None, **more: Any) -> Settings:
     """Return the settings of the site, replaced by the values of `site_options` and by the settings in `more`.
 
     If `passed_over` is a list, errors of wrong settings are appended to the list instead of being raised.
     """
     from ..service.settings import load
 
-    return load({**{name: given[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over)
+    return load(
+        {**{name: options[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over
+    )
 
 
 def cluster_of(settings: Settings) -> str:
@@ -54,24 +56,24 @@ def ask(
     settings: Settings,
     question: str,
     parameters: Mapping[str, object],
-    here: Callable[[], Answer],
+    answer_here: Callable[[], Answer],
     without_store: Callable[[str], Answer],
 ) -> Answer:
-    """Return the answer to a question of the HTTP service, from the service or from this process (`here`).
+    """Return the answer to a question of the HTTP service, from the service or from this process (`answer_here`).
 
     If there is no store, `without_store` answers; its argument says why there is none.
     """
     from ..service.answers.fallback import answer_or_ask_service
 
     try:
-        return answer_or_ask_service(settings, question, parameters, here)
+        return answer_or_ask_service(settings, question, parameters, answer_here)
     except NoStore as error:
         return without_store(error.message)
 
 
-def time_span(given: Mapping[str, Any], usual: str | None = None) -> tuple[float, float]:
+def time_span(options: Mapping[str, Any], usual: str | None = None) -> tuple[float, float]:
     """Return the times of `--starttime`, by default `usual`, and `--endtime` in epoch seconds; infinite if absent."""
-    start, end = given["starttime"] or usual, given["endtime"]
+    start, end = options["starttime"] or usual, options["endtime"]
     return parse_when(start) if start else -math.inf, parse_when(end) if end else math.inf
 
 

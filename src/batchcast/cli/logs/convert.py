@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
 @formulas_option
-def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
+def command(output: str | None, mark_formulas: bool, as_json: bool, **options: Any) -> None:
     """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
     SWF has 18 fields, and names become numbers. CSV keeps every column; Parquet keeps everything; .json is a Batsim
@@ -36,15 +36,15 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     from ...trace.write import FOLDER, check_formulas, jobs_written, kind_of, not_carried, write_by_ending
 
     if output is None:
-        logs = " ".join(given["log"])
+        logs = " ".join(options["log"])
         raise UsageError("-o is missing: where to write the log", hint=f"batchcast convert {logs} -o OUT.parquet")
     kind, out = kind_of(output), output
     check_formulas(out, kind, mark_formulas)
-    _refuse_same(given["log"], out)
+    _refuse_same(options["log"], out)
     refuse_two_on_stdout(out, as_json)
     if kind == FOLDER:
-        return _to_folder(out, as_json, given)
-    log = take_log(given)
+        return _to_folder(out, as_json, options)
+    log = take_log(options)
     write_by_ending(log.trace, out, mark_formulas=mark_formulas)
     lost = not_carried(log.trace, kind)
     if as_json:
@@ -54,17 +54,17 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
 
-def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
+def _to_folder(out: str, as_json: bool, options: dict[str, Any]) -> None:
     """Convert a log in pieces; reject options that need the whole log."""
     from ...trace.parquet import write_folder
     from ..periods import Pieces
 
-    pieces = Pieces(given)
+    pieces = Pieces(options)
     folder = write_folder(pieces, out)
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
     if as_json:
         settings = {**settings_of(pieces.opening), "output": out, "output_format": "folder"}
-        about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
+        about = {"source": ", ".join(options["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
     note(*warnings)
@@ -85,7 +85,7 @@ KEY = "batchcast-anonymize.key"
 @option("--ids keep|renumber [keep]", "Keep job numbers, or number jobs from 1.")
 @option("--keep COLUMNS...", "Columns to keep readable.")
 def anonymize(
-    output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **given: Any
+    output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **options: Any
 ) -> None:
     """Replace the names in LOG by tokens: users, groups, accounts, job names, paths, queues.
 
@@ -101,12 +101,12 @@ def anonymize(
     kind = kind_of(output)
     check_formulas(output, kind, mark_formulas)
     refuse_two_on_stdout(output, as_json)
-    _refuse_same(given["log"], output)
-    step = _step(given["round_times"])  # checked before the key: a wrong option must not create a key file
+    _refuse_same(options["log"], output)
+    step = _step(options["round_times"])  # checked before the key: a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
-    shift, ids = _shift(given["shift_times"], key), given["ids"]
-    log = take_log(given)
-    keeps, whole = split_words(given["keep"]), kind == "swf"
+    shift, ids = _shift(options["shift_times"], key), options["ids"]
+    log = take_log(options)
+    keeps, whole = split_words(options["keep"]), kind == "swf"
     shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, whole=whole)
     write_by_ending(shared, output, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]

@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     "--compare LOG...", "Generate a log like LOG and print the differences; write nothing.", "logs", type=click.Path()
 )
 def command(
-    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any
+    logs: Sequence[str],
+    as_json: bool,
+    seed: int,
+    output: str | None,
+    longest: str | None,
+    memory: bool,
+    **recipe_fields: Any,
 ) -> None:
     """Generate a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), time limits of Tsafrir,
     Etsion & Feitelson (2005), users who repeat applications in sessions.
@@ -60,7 +66,7 @@ def command(
     elif output:
         from ...trace.synth import Recipe
 
-        recipe = Recipe(**given) if limit is None else Recipe(**given, longest=limit)
+        recipe = Recipe(**recipe_fields) if limit is None else Recipe(**recipe_fields, longest=limit)
         _write(recipe, seed, output, as_json, memory)
     else:
         raise UsageError("nothing to do", hint="-o OUT.swf.gz, or --compare LOG")

@@ -20,7 +20,7 @@ from ..site_options import clock, cluster_of, parse_when, site_options, site_set
 if TYPE_CHECKING:
     from ...service.settings import Settings
 
-SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
+DOCUMENT_SETTINGS = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
 """Settings that the JSON documents contain."""
 
 
@@ -52,7 +52,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         warnings.append(error.message)
     if as_json:
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
-        shown |= {name: settings[name] for name in SHOWN} | {"past": rows}
+        shown |= {name: settings[name] for name in DOCUMENT_SETTINGS} | {"past": rows}
         shown |= {} if judged is None else {"validity": judged.row()}
         return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
     say(*warnings)
@@ -108,7 +108,7 @@ ROUNDS = 5
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
 @option("--on", "Plan again after --off.")
 @option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
-def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> None:
+def command(off: bool, on: bool, audit: bool, as_json: bool, **options: Any) -> None:
     """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
     The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
@@ -117,24 +117,24 @@ def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> No
     sets priorities (SiteFactor), least work first, and long-waiting jobs by arrival. The work is counted by predictions
     or by time limits (`plan_order_by`).
     """
-    if given["dry_run"] + off + on + audit > 1:
+    if options["dry_run"] + off + on + audit > 1:
         raise UsageError("use one of --dry-run, --off, --on, --audit")
     wrong: list[Any] = []
     # Restoring limits must work even if other settings are wrong.
-    settings = site_settings(given, passed_over=wrong if off else None)
+    settings = site_settings(options, passed_over=wrong if off else None)
     if settings["scheduler"] != "slurm":
         raise UsageError("planning works only with Slurm")
-    if given["machine"] is not None and not given["dry_run"]:
+    if options["machine"] is not None and not options["dry_run"]:
         raise UsageError("--machine needs --dry-run")
-    if given["dry_run"]:
-        return _dry_run(settings, given["starttime"], given["machine"], given["seed"], as_json)
+    if options["dry_run"]:
+        return _dry_run(settings, options["starttime"], options["machine"], options["seed"], as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
     else:
         warnings, results = _stored(settings, audit)
     if as_json:
-        shown = {name: settings[name] for name in SHOWN}
+        shown = {name: settings[name] for name in DOCUMENT_SETTINGS}
         verb = "off" if off else "on" if on else "audit" if audit else "standing"
         return emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
     say(*warnings)

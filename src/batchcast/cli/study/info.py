@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @verb("info", json=TABLES_OR_JSON)
 @log_options
 @option("--machine FILE", "Count the jobs that this machine can run.")
-def command(as_json: bool, machine: str | None, **given: Any) -> None:
+def command(as_json: bool, machine: str | None, **options: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin.
@@ -26,7 +26,7 @@ def command(as_json: bool, machine: str | None, **given: Any) -> None:
     """
     from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
 
-    log = take_log(given)
+    log = take_log(options)
     whole = summary(log.trace, log.procs)
     parts = {
         "status": endings(log.trace),

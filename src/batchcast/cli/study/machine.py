@@ -107,7 +107,7 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
 @command.command(json="Print one JSON document: the machine, its evidence, and the test on later jobs.")
 @log_options
 @option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
-def learn(output: Path | None, as_json: bool, **given: Any) -> None:
+def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 
     The machine is learned on the first 60 % of the jobs and tested on the rest. The file gives the evidence for each
@@ -126,7 +126,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     from ...simulation.on_nodes import simulate_on
     from ...trace.machine_files import toml_of
 
-    log = take_log(given)
+    log = take_log(options)
     with progress("Learning", 2) as tick:
         learned, trace, rest = split(log.trace, log.procs)
         tick(1)

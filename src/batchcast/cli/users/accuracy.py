@@ -22,14 +22,14 @@ from ..site_options import myself, site_options, site_settings, span_parameters,
 @option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
 @option("-p, --partition NAME", "Only this partition.")
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(partition: str | None, parsable2: bool, as_json: bool, **given: Any) -> None:
+def command(partition: str | None, parsable2: bool, as_json: bool, **options: Any) -> None:
     """Show the coverage and errors of past predictions, beside `squeue --start` of the same moments."""
     from ...service.answers import questions
     from ...service.answers.answer import Answer
     from ...service.answers.fallback import answer_or_ask_service
 
-    since, until = time_span(given)
-    settings = site_settings(given)
+    since, until = time_span(options)
+    settings = site_settings(options)
     parameters = {"partition": partition, **span_parameters(since, until)}
     sent, unknown = _of_submissions(since, until)
     asked = (settings, since, until, partition, myself(), time.time())
@@ -231,13 +231,13 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
         print_columns(lines, left=2, indent="  ")
 
 
-def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
+def picture(coverage: float, promised: float = 0.9, width: int = 40) -> str:
     """Draw a bar of a bound's coverage, with a mark at the promised coverage; only the mark if the coverage is unknown.
 
     >>> picture(0.5, width=20), picture(1.0, width=20)
     ('[##########........|.]', '[##################|#]')
     """
-    filled = 0 if kept != kept else round(kept * width)
+    filled = 0 if coverage != coverage else round(coverage * width)
     cells = ["#" if k < filled else "." for k in range(width)]
     cells[min(round(promised * width), width - 1)] = "|"
     return f"[{''.join(cells)}]"

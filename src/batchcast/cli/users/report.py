@@ -49,7 +49,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @option("--digest", "Print one page for mail: the last two months, and what to change.")
 @option("--map FILE.toml|NAME", "With FILE: column map of a CSV, as for `info`.", shell_complete=column_maps)
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any) -> None:
+def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **options: Any) -> None:
     """Show what jobs requested and used, how long they waited, and which options to change.
 
     With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
@@ -61,17 +61,17 @@ def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any)
     batchcast report 4711 4712_3
     batchcast report --each -u alice
     """
-    of = {"jobs": jobs, **{key: given[key] for key in ("user", "account", "partition", "each", "cluster")}}
-    of |= {key: given[key] for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
-    if jobs or of["each"] or of["months"] or of["digest"]:
-        return _from_accounting(site_settings(given), of, parsable2, as_json)
+    query = {"jobs": jobs, **{key: options[key] for key in ("user", "account", "partition", "each", "cluster")}}
+    query |= {key: options[key] for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
+    if jobs or query["each"] or query["months"] or query["digest"]:
+        return _from_accounting(site_settings(options), query, parsable2, as_json)
     from ...service.answers import fallback, questions
     from ...service.answers.disclosure import Whose
     from ...service.settings import own_name
 
-    user = of["user"] or (None if of["account"] or of["partition"] else own_name())
-    who = Whose(user, of["account"], of["partition"])
-    asked = (site_settings(given), who, *time_span(of, RECENT), myself(), time.time())
+    user = query["user"] or (None if query["account"] or query["partition"] else own_name())
+    who = Whose(user, query["account"], query["partition"])
+    asked = (site_settings(options), who, *time_span(query, RECENT), myself(), time.time())
     parameters = {**who._asdict(), **span_parameters(*asked[2:4])}
     here, without_store = partial(questions.report, *asked), partial(fallback.report, *asked)
     reply = ask(asked[0], "report", parameters, here, without_store)
@@ -80,39 +80,39 @@ def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any)
     _print_summary(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
-def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool) -> None:
+def _from_accounting(settings: Settings, query: Row, parsable2: bool, as_json: bool) -> None:
     """Print jobs one by one, or months, from one query to sacct or from files."""
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
 
-    since, until = time_span(of, None if of["jobs"] else RECENT_OF_DIGEST if of["digest"] else RECENT)
-    files = _files(of["jobs"], of["map"])
-    used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
+    since, until = time_span(query, None if query["jobs"] else RECENT_OF_DIGEST if query["digest"] else RECENT)
+    files = _files(query["jobs"], query["map"])
+    used, warnings = _of_files(files, query, since, until) if files else _of_slurm(settings, query, since, until)
     note(*([] if used else warnings))
     if not used and files:
         raise NoAnswer(f"no selected job in {', '.join(files)} has run", hint=f"batchcast info {files[0]}")
-    if not used and of["jobs"]:
+    if not used and query["jobs"]:
         raise NoAnswer("none of these jobs is in accounting, or none has started", hint="batchcast report --each")
     if not used:
         raise NoAnswer("accounting shows no job that ran in that time", hint="an earlier -S, e.g. -S now-90days")
-    by = of["months"] or ("user" if of["digest"] else None)
+    by = query["months"] or ("user" if query["digest"] else None)
     if by:
         rows = efficiency.by_month(used, by, _month)
     else:
-        rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
+        rows = [job.row() for job in (used if query["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
     if not files:
         advised = _with_limits_of_walltime(settings, advised)
     total = efficiency.totals(used)
-    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
+    shown = {**query, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
         return
-    if of["digest"]:
+    if query["digest"]:
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
         echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
         print_rows(_usage(by, True), rows, left=2)
-    elif files and not of["each"] and not of["tasks"]:
+    elif files and not query["each"] and not query["tasks"]:
         users = efficiency.by_month(used, "user", lambda instant: "")
         print_rows(_usage("user", False), users[:USERS], left=1)
         if len(users) > USERS:
@@ -120,8 +120,8 @@ def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool
         _print_total(total, 0, every=True)
         echo("more: --each (one line per job), --months user")
     else:
-        _print_jobs(rows if of["each"] else _largest(rows))
-        _print_total(total, len(rows), of["each"])
+        _print_jobs(rows if query["each"] else _largest(rows))
+        _print_total(total, len(rows), query["each"])
     _print_advice(advised, 8, 24)
 
 
@@ -152,12 +152,12 @@ def _files(words: Sequence[str], column_map: str | None) -> list[str]:
     return files
 
 
-def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_files(files: Sequence[str], query: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the selected jobs of these files, and the reader's notes."""
     from ...service.answers.efficiency import of_logs
 
-    used, notes = of_logs(files, _local_zone(), of["cluster"], of["map"])
-    wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
+    used, notes = of_logs(files, _local_zone(), query["cluster"], query["map"])
+    wanted = [(kind, query[kind]) for kind in ("user", "account", "partition") if query[kind]]
     used = [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)]
     if math.isfinite(since) or math.isfinite(until):
         used = [job for job in used if since <= job.end_time < until]
@@ -177,18 +177,18 @@ def _local_zone() -> str:
         return f"{offset[:3]}:{offset[3:]}"
 
 
-def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_slurm(settings: Settings, query: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
     from ...service.answers import efficiency
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
     from ...service.settings import own_name
 
-    jobs = of["jobs"]
+    jobs = query["jobs"]
     if settings["scheduler"] != "slurm":
         raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
-    named = [f"{flag}={of[kind]}" for kind, flag in efficiency.GROUPS.items() if of[kind]]
-    whose = f"--user={of['user']}" if of["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
+    named = [f"{flag}={query[kind]}" for kind, flag in efficiency.GROUPS.items() if query[kind]]
+    whose = f"--user={query['user']}" if query["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
     which = [f"--jobs={','.join(jobs)}"] if jobs else [*named, whose]
     try:
         used, broken = efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)

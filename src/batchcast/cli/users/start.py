@@ -74,33 +74,33 @@ WATCHED_EVERY_S = 10.0
 @option("--within SPAN", "Exit with code 1 if a job's probability to start within this time is below --chance.")
 @option("--chance SHARE [90%]", "With --within: required probability.")
 @option("-P, --parsable2", "Print columns separated by |, with times in epoch seconds.")
-def command(job_ids: tuple[str, ...], **given: Any) -> None:
+def command(job_ids: tuple[str, ...], **options: Any) -> None:
     """Predict when waiting jobs will start: the likely start, the 90 % start, and how often such answers were right.
 
     Reads the collector's store, never Slurm. Without a store, one query gives Slurm's own estimate.
     """
-    script, where, machine, by = (given[name] for name in ("script", "where", "machine", "by"))
-    required = parse_within(given["within"], given["chance"]) if given["within"] is not None else None
-    if (where and script is None) or ((by is not None or given["any_size"] or given["inputs"]) and not where):
+    script, where, machine, by = (options[name] for name in ("script", "where", "machine", "by"))
+    required = parse_within(options["within"], options["chance"]) if options["within"] is not None else None
+    if (where and script is None) or ((by is not None or options["any_size"] or options["inputs"]) and not where):
         raise UsageError("--done-by, --any-size and --input need --where, and --where needs --test SCRIPT")
     if machine is not None and (script is None or where):
         raise UsageError("--machine needs --test SCRIPT and cannot be combined with --where")
-    if given["watch"] and (script == "-" or required):
+    if options["watch"] and (script == "-" or required):
         raise UsageError("--watch repeats the query; it cannot be combined with a script from stdin or with --within")
-    if given["chunks"] is not None and (script is None or where or machine is not None or required):
+    if options["chunks"] is not None and (script is None or where or machine is not None or required):
         raise UsageError("--chunks needs --test SCRIPT; it cannot be combined with --where, --machine or --within")
-    settings = site_settings(given)
-    clusters = _clusters(given["cluster"], given["inputs"]) if where and given["store"] is None else None
+    settings = site_settings(options)
+    clusters = _clusters(options["cluster"], options["inputs"]) if where and options["store"] is None else None
 
     def answer() -> Answer:
         now = time.time()
-        reply = _answer(settings, job_ids, given, clusters, now)
-        if given["watch"] and not (given["as_json"] or given["parsable2"]):
+        reply = _answer(settings, job_ids, options, clusters, now)
+        if options["watch"] and not (options["as_json"] or options["parsable2"]):
             click.clear()
-        _show(reply, given, clusters, now)
+        _show(reply, options, clusters, now)
         return reply
 
-    if given["watch"]:
+    if options["watch"]:
         from ..interrupt import stop_on_signals
 
         stop = stop_on_signals()
@@ -116,44 +116,44 @@ def command(job_ids: tuple[str, ...], **given: Any) -> None:
 
 
 def _answer(
-    settings: Settings, job_ids: Sequence[str], given: Mapping[str, Any], clusters: Configured | None, now: float
+    settings: Settings, job_ids: Sequence[str], options: Mapping[str, Any], clusters: Configured | None, now: float
 ) -> Answer:
     """Return the answer about waiting jobs, or about the script of `--test` on this cluster or on several clusters."""
-    if given["script"] is not None and clusters is None:
-        return _answer_of_script(settings, given, now)
+    if options["script"] is not None and clusters is None:
+        return _answer_of_script(settings, options, now)
     if clusters is not None:
         from .submit import ask_clusters
 
-        return ask_clusters(clusters, settings, given, _sbatch(given), now)
+        return ask_clusters(clusters, settings, options, _sbatch(options), now)
     from ...service.answers import fallback, questions
     from ...service.settings import own_name
 
-    user = given["user"] or (None if job_ids and not given["me"] else own_name())
+    user = options["user"] or (None if job_ids and not options["me"] else own_name())
     from_store = partial(questions.start_from_store, settings, job_ids, user, myself(), now)
     from_scheduler = partial(fallback.start_by_scheduler, settings, job_ids, user, now=now)
     return ask(settings, "start", {"job": ",".join(job_ids) or None, "user": user}, from_store, from_scheduler)
 
 
-def _show(reply: Answer, given: Mapping[str, Any], clusters: Configured | None, now: float) -> None:
+def _show(reply: Answer, options: Mapping[str, Any], clusters: Configured | None, now: float) -> None:
     """Print the answer in the form that the options choose."""
-    if printed("start", reply, given["as_json"], given["parsable2"]):
+    if printed("start", reply, options["as_json"], options["parsable2"]):
         return
-    if given["chunks"] is not None:
+    if options["chunks"] is not None:
         print_chunks(reply.results, now)
     elif clusters is not None:
         from .submit import print_clusters
 
-        print_clusters(reply.results, now, given["by"] is not None, given["script"])
-    elif given["where"]:
-        print_where(reply.results, now, given["by"] is not None, given["any_size"], given["script"])
+        print_clusters(reply.results, now, options["by"] is not None, options["script"])
+    elif options["where"]:
+        print_where(reply.results, now, options["by"] is not None, options["any_size"], options["script"])
     else:
-        print_waiting(reply.results, now, given["slurm"])
+        print_waiting(reply.results, now, options["slurm"])
 
 
-def _sbatch(given: Mapping[str, Any]) -> dict[str, Any]:
+def _sbatch(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `sbatch_options`, by the parameters' names."""
     names = (form.partition("--")[2].partition(" ")[0].replace("-", "_") for form in SBATCH)
-    return {name: given[name] for name in names}
+    return {name: options[name] for name in names}
 
 
 def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
@@ -168,27 +168,27 @@ def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
     return None
 
 
-def _answer_of_script(settings: Settings, given: Mapping[str, Any], now: float) -> Answer:
+def _answer_of_script(settings: Settings, options: Mapping[str, Any], now: float) -> Answer:
     """Answer `--test`; with `--where`, for every way to submit the script; with `--chunks`, for every chunk length."""
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.answers.forecaster import options_of
     from ...service.answers.script import answer_chunks, answer_options, answer_where, parse_chunks
 
-    chunks = None if given["chunks"] is None else parse_chunks(given["chunks"])
-    options, ignored = options_of(given["script"], _sbatch(given))
+    chunks = None if options["chunks"] is None else parse_chunks(options["chunks"])
+    request, ignored = options_of(options["script"], _sbatch(options))
     say_ignored(ignored)
-    asked = (settings, options, myself(), now)
+    asked = (settings, request, myself(), now)
     if chunks is not None:
         return answer_chunks(*asked, *chunks)
-    if given["machine"] is not None:
+    if options["machine"] is not None:
         from ...trace.machine_files import open_machine
 
         # the file belongs to the user, so this process reads the store instead of asking the service
-        return answer_options(*asked, open_machine(given["machine"]))
-    if not given["where"]:
-        return answer_or_ask_service(settings, "test", options, partial(answer_options, *asked))
-    until, any_size = deadline_of(given["by"], now), given["any_size"]
-    parameters = {**options, **({} if until is None else {"by": f"uts{until:.0f}"})}
+        return answer_options(*asked, open_machine(options["machine"]))
+    if not options["where"]:
+        return answer_or_ask_service(settings, "test", request, partial(answer_options, *asked))
+    until, any_size = deadline_of(options["by"], now), options["any_size"]
+    parameters = {**request, **({} if until is None else {"by": f"uts{until:.0f}"})}
     parameters |= {"any-size": "yes"} if any_size else {}
     return answer_or_ask_service(settings, "where", parameters, partial(answer_where, *asked, until, any_size))
 

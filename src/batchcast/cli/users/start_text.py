@@ -22,7 +22,7 @@ def say_ignored(options: Sequence[str]) -> None:
 
 def print_where(results: Sequence[Row], now: float, deadline: bool, any_size: bool, script: str) -> None:
     """Print one line per choice, then the best choice as a command to copy, and the rule that selected this choice."""
-    gpus, asks = any(r["gpus"] for r in results), any(_known(r["memory_kib"]) for r in results)
+    gpus, asks = any(r["gpus"] for r in results), any(_is_known(r["memory_kib"]) for r in results)
     columns: TextColumns = [
         ("PARTITION", lambda r: str(r["partition"] or "-")),
         ("QOS" * (len({r["qos"] for r in results}) > 1), lambda r: str(r["qos"] or "-")),
@@ -30,7 +30,7 @@ def print_where(results: Sequence[Row], now: float, deadline: bool, any_size: bo
         ("CPUS", lambda r: f"{r['procs']:g}"),
         ("GPUS" * gpus, lambda r: f"{r['gpus']:g} {r['gpu_type']}".strip()),
         ("LIMIT", lambda r: span(r["limit_s"], "-")),
-        ("MEMORY" * asks, lambda r: format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"),
+        ("MEMORY" * asks, lambda r: format_memory(r["memory_kib"]) if _is_known(r["memory_kib"]) else "-"),
         ("STARTS", lambda r: clock(r["likely_start_s"], now)),
         ("BY 90%", lambda r: clock(r["by_90_start_s"], now)),
         ("DONE", lambda r: clock(r["likely_end_s"], now)),
@@ -110,7 +110,7 @@ def best_words(ways: Sequence[Row], deadline: bool, any_size: bool, script: str)
     return f"the first row has the {rule}{size}\nbest: sbatch {ways[0]['flags']} {shlex.quote(script)}"
 
 
-def _known(value: float | None) -> bool:
+def _is_known(value: float | None) -> bool:
     """Return whether a number is neither None nor NaN."""
     return value is not None and value == value
 

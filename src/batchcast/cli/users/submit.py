@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @option("--dry-run", "Print the comparison and the command; submit nothing.")
 @option("--forget TOKEN", "Close an earlier submission attempt after you checked that it created no job.")
 @option("--parsable", "Print JOBID;CLUSTER, as sbatch does.")
-def command(script: str | None, arguments: tuple[str, ...], forget: str | None, as_json: bool, **given: Any) -> None:
+def command(script: str | None, arguments: tuple[str, ...], forget: str | None, as_json: bool, **options: Any) -> None:
     """Submit SCRIPT to the cluster that is expected to finish it first.
 
     The clusters are the [[cluster]] tables of batchcast.toml. The choice is recorded before sbatch runs, and its token
@@ -62,19 +62,19 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
         return
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
-    clusters = chosen(given["cluster"], configured())
+    clusters = chosen(options["cluster"], configured())
     clusters.require()
     now = time.time()
-    reply = ask_clusters(clusters, load(), {**given, "script": script, "any_size": False}, {}, now, strict=True)
-    if given["dry_run"]:
+    reply = ask_clusters(clusters, load(), {**options, "script": script, "any_size": False}, {}, now, strict=True)
+    if options["dry_run"]:
         if not printed("submit", reply, as_json, False):
-            print_clusters(reply.results, now, given["by"] is not None, script)
+            print_clusters(reply.results, now, options["by"] is not None, script)
             echo("nothing was submitted (--dry-run)")
         return
     say(*(() if as_json else reply.warnings))
     with Ledger(ledger_file) as ledger:
         sent = submit(
-            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, given["key"]
+            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, options["key"]
         )
     job_id, name = str(sent.entry.job_id), sent.entry.cluster
     why = reason(sent.entry.offers, clusters.home.name, now)
@@ -82,7 +82,7 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
         return emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
     say(*sent.notes)
-    if given["parsable"]:
+    if options["parsable"]:
         echo(f"{job_id};{name}")
         return
     before = " (by an earlier attempt: nothing was submitted now)" if sent.again else ""
@@ -112,15 +112,15 @@ def reason(offers: Any, home: str, now: float) -> str:
 def ask_clusters(
     clusters: Configured,
     settings: Settings,
-    given: Mapping[str, Any],
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
+    sbatch_options: Mapping[str, Any],
     now: float,
     strict: bool = False,
 ) -> Answer:
     """Return the offers of all clusters for a script, the best first.
 
-    `given` has the script, the deadline (`by`), the input files and whether other sizes are compared (`any_size`);
-    `asked` has options of sbatch that replace the script's. If `strict`, a missing input file is an error.
+    `options` has the script, the deadline (`by`), the input files and whether other sizes are compared (`any_size`);
+    `sbatch_options` has options of sbatch that replace the script's. If `strict`, a missing input file is an error.
     """
     from ...clusters.configured import inputs_of
     from ...clusters.offers import Question, offers
@@ -128,15 +128,15 @@ def ask_clusters(
     from ...service.answers.forecaster import options_of
     from ...service.answers.script import check_deadline
 
-    by, any_size = deadline_of(given["by"], now), given["any_size"]
+    by, any_size = deadline_of(options["by"], now), options["any_size"]
     check_deadline(by, now)
-    options, ignored = options_of(given["script"], asked)
-    options.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
+    request, ignored = options_of(options["script"], sbatch_options)
+    request.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
     say_ignored(ignored)
-    files, missing = inputs_of(given["inputs"], clusters.home.files_at)
+    files, missing = inputs_of(options["inputs"], clusters.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])
-    question = Question(options, files, by, any_size, **_own_record(clusters, now))
+    question = Question(request, files, by, any_size, **_own_record(clusters, now))
     rows, notes = offers(clusters, settings, question, myself(), now)
     if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
         notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
