@@ -8,7 +8,7 @@ Slurm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -19,7 +19,7 @@ from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
 from .grammar import adds, option, parsed, typed_options
 from .options import SCORE_KEYS, Log, find_modules_here
-from .output import log_as_typed
+from .output import log_as_typed, show_tables
 
 LEARNED = "learned"
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.validity import Validity
     from ..machines.machine import Machine
+    from ..report.blocks import Table
     from ..simulation import Policy
     from ..simulation.on_nodes import Ordering
     from ..simulation.own_clock import OwnPolicy
@@ -162,7 +163,7 @@ def _settings(plan: Plan) -> dict[str, Any]:
     from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
-    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill") if hasattr(alone, word)}
+    words = {word: getattr(alone, word) for word in (*OF_A_POLICY.split(), "kill") if hasattr(alone, word)}
     for word in AGES if "head_after" in words else ():
         words[word] = None if words[word] == float("inf") else format_duration(words[word])
     options = {name: getattr(plan, name) for name in Plan._fields[2:]}
@@ -223,7 +224,24 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     return learned.machine, log, mask if any(log.settings.get(key) for key in SCORE_KEYS) else rest
 
 
-def next_step(validity: Validity, otherwise: str) -> str:
-    """Return the next command: describe the machine better if the simulated waits are not close, else `otherwise`."""
-    learn = f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
-    return otherwise if validity.trusted else learn
+def show_simulation(
+    tables: Sequence[Table], checked: Validity, total: int, options: Mapping[str, Any], headline: str, next_step: str
+) -> None:
+    """Print simulated schedules, their differences, how far the simulation can be trusted, and the next command.
+
+    The first table has a row for each schedule; `total` is the processors of the machine. If the simulated waits are
+    not close to the recorded waits, the next command describes the machine better.
+    """
+    from ..report.blocks import columns_of
+    from ..report.difference import SCHEDULE, beside, difference_blocks
+    from ..report.validity import judgement, with_judgement
+
+    judged = judgement(checked, total, brief=not (options["details"] or options["replicates"]))
+    rows = tables[0].rows
+    blocks = with_judgement([beside(tables[0], rows, SCHEDULE), *tables[1:]], judged)
+    explained = difference_blocks(rows, SCHEDULE, [tables[0].columns[0], *columns_of("predictor|planned with")])
+    if options["replicates"]:  # a user who requests replicates wants to see the intervals
+        blocks, explained = [*blocks, *explained], []
+    if not checked.trusted:
+        next_step = f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
+    show_tables(blocks, options["details"], explained, headline=headline, next_step=next_step)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +96,3 @@ def myself() -> Any:
     from ..service.settings import own_name
 
     return Viewer(own_name(), sees_all=os.getuid() == 0)
-
-
-def clock(epoch: float, now: float) -> str:
-    """Return a local time as Slurm prints it, without the date if it is today.
-
-    >>> clock(float("nan"), 0.0)
-    '-'
-    """
-    if epoch != epoch or epoch in (float("inf"), float("-inf")):
-        return "-"
-    there, here = time.localtime(epoch), time.localtime(now)
-    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%dT%H:%M:%S", there)

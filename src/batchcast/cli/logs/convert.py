@@ -33,25 +33,22 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **options: A
     batchcast convert january.txt february.txt -o winter.parquet
     zcat years.swf.gz | batchcast convert - -o years/
     """
-    from ...trace.write import FOLDER, check_formulas, jobs_written, kind_of, not_carried, write_by_ending
+    from ...trace.write import FOLDER, jobs_written, not_carried, write_by_ending
 
     if output is None:
         logs = " ".join(options["log"])
         raise UsageError("-o is missing: where to write the log", hint=f"batchcast convert {logs} -o OUT.parquet")
-    kind, out = kind_of(output), output
-    check_formulas(out, kind, mark_formulas)
-    _refuse_same(options["log"], out)
-    refuse_two_on_stdout(out, as_json)
+    kind = _checked_format(output, mark_formulas, as_json, options["log"])
     if kind == FOLDER:
-        return _to_folder(out, as_json, options)
+        return _to_folder(output, as_json, options)
     log = take_log(options)
-    write_by_ending(log.trace, out, mark_formulas=mark_formulas)
+    write_by_ending(log.trace, output, mark_formulas=mark_formulas)
     lost = not_carried(log.trace, kind)
     if as_json:
-        settings = {"output": out, "output_format": kind}
+        settings = {"output": output, "output_format": kind}
         return log.emit("convert", settings, [{"jobs": jobs_written(log.trace, kind)}], lost)
     note(*lost)
-    say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
+    say(f"{counted(jobs_written(log.trace, kind))} to {output} ({kind})")
 
 
 def _to_folder(out: str, as_json: bool, options: dict[str, Any]) -> None:
@@ -96,12 +93,9 @@ def anonymize(
     batchcast anonymize jobs.txt -o shared.parquet --shift-times random
     """
     from ...trace.anonymize import anonymize
-    from ...trace.write import check_formulas, kind_of, not_carried, write_by_ending
+    from ...trace.write import not_carried, write_by_ending
 
-    kind = kind_of(output)
-    check_formulas(output, kind, mark_formulas)
-    refuse_two_on_stdout(output, as_json)
-    _refuse_same(options["log"], output)
+    kind = _checked_format(output, mark_formulas, as_json, options["log"])
     step = _step(options["round_times"])  # checked before the key: a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
     shift, ids = _shift(options["shift_times"], key), options["ids"]
@@ -125,10 +119,9 @@ def anonymize(
         settings: dict[str, Any] = {"output": output, "output_format": kind, "key": shown_key}
         settings |= {"shift_s": shift, "round_s": step, **risk, "ids": ids, "keep": keeps or None}
         return log.emit("anonymize", settings, rows, notes)
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
 
-    columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
-    columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
+    columns = columns_of("column", "treatment|what was done", "distinct|different|count", "why")
     table = Table(f"{counted(len(shared))} to {output} ({kind})", columns, rows)
     show_blocks(table, stderr=output == "-")
     note(*notes)
@@ -187,10 +180,20 @@ def _shift(text: str | None, key: bytes) -> float:
         raise UsageError(f"--shift-times: {text!r} (accepted: whole seconds, {SPAN_FORMS}, random)") from None
 
 
-def _refuse_same(logs: Sequence[str], out: str) -> None:
-    """Raise UsageError if the output would replace one of the logs."""
+def _checked_format(out: str, mark_formulas: bool, as_json: bool, logs: Sequence[str]) -> str:
+    """Return the format of the output file.
+
+    Raises UsageError if the format has no formulas to mark, or if the output would replace one of the logs or would go
+    to stdout beside the JSON document.
+    """
     from pathlib import Path
 
+    from ...trace.write import check_formulas, kind_of
+
+    kind = kind_of(out)
+    check_formulas(out, kind, mark_formulas)
     for log in logs:
         if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
             raise UsageError(f"-o {out} is the log itself", hint="another name")
+    refuse_two_on_stdout(out, as_json)
+    return kind

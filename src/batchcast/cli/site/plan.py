@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, NoAnswer, UsageError
-from ...units import counted, span
+from ...units import counted
 from ..grammar import option, verb
-from ..output import Row, document, echo, emit, print_columns, progress, say, show_blocks
-from ..site_options import clock, cluster_of, parse_when, site_options, site_settings
+from ..output import Row, document, echo, emit, print_rows, progress, say, show_blocks, text_of
+from ..site_options import cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -57,7 +58,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
     say(*warnings)
     if waiting:
-        print_columns(table(waiting), left=3)
+        _print_rows(waiting)
     parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
@@ -70,18 +71,16 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
 def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: int) -> None:
     """Print the simulated effect of planning: measures of all jobs and by size, and the users whose waits change."""
     from ...metrics.paired import Difference
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
     whole, sizes = ([row for row in simulated if (row["size"] == "all") == is_all] for is_all in (True, False))
-    naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
-    columns = [
-        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
-        *(TableColumn("now_s", "mean wait, own limits", "seconds"), TableColumn("then_s", "then", "seconds")),
-        TableColumn("difference", "difference, 90 % interval over bursts", "difference"),
-    ]
+    columns = columns_of(
+        "by", "group", "jobs|jobs|count", "now_s|mean wait, own limits|seconds", "then_s|then|seconds",
+        "difference|difference, 90 % interval over bursts|difference",
+    )  # fmt: skip
     groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
     note = (
         "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
@@ -92,6 +91,7 @@ def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: in
         for arm in dict.fromkeys(group["policy"] for group in groups)
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
+    naming = columns_of("size", "policy|plan")
     compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
     show_blocks(*with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
 
@@ -139,7 +139,7 @@ def command(off: bool, on: bool, audit: bool, as_json: bool, **options: Any) -> 
         return emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
     say(*warnings)
     if results:
-        print_columns(table(results), left=3)
+        _print_rows(results)
 
 
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
@@ -251,17 +251,9 @@ def _of_order(row: Any) -> dict[str, Any]:
     return {"limit_from_s": math.nan, "limit_to_s": math.nan, "why": why}
 
 
-def table(results: list[dict[str, Any]]) -> list[list[str]]:
-    """Return titles and cells: durations as Slurm prints them, instants as clock times."""
+def _print_rows(rows: Sequence[Row]) -> None:
+    """Print rows with their reasons last; an infinite time limit is UNLIMITED, as Slurm prints it."""
     now = time.time()
-
-    def cell(name: str, value: Any) -> str:
-        if name == "at":
-            return clock(value, now)
-        if name.endswith("_s"):
-            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else span(value)
-        return str(value)
-
-    order = sorted(results[0], key=lambda name: name == "why")
-    titles = [name.removesuffix("_s").replace("_", " ").upper() for name in order]
-    return [titles, *([cell(name, one[name]) for name in order] for one in results)]
+    keys = sorted(rows[0], key=lambda key: key == "why")
+    cells = {key: lambda row, key=key: text_of(key, row[key], now).replace("unlimited", "UNLIMITED") for key in keys}
+    print_rows(", ".join(keys), rows, left=3, cells={**cells, "why": itemgetter("why")})

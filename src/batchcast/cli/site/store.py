@@ -10,15 +10,17 @@ import math
 import os
 import re
 import time
+from operator import itemgetter
 from typing import Any
 
 import click
 
 from ...errors import BatchcastError, UsageError
+from ...predict.protocol import method_name
 from ...units import counted, format_memory, span
 from ..grammar import JSON, Verbs, formulas_option, option, output_option
-from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
-from ..site_options import clock, cluster_of, myself, site_options, site_settings, time_span
+from ..output import clock, document, emit, note, print_parsable, print_rows, refuse_two_on_stdout, say
+from ..site_options import cluster_of, myself, site_options, site_settings, time_span
 
 
 class _InOrder(Verbs):
@@ -116,15 +118,15 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 def _print(results: list[dict[str, Any]]) -> None:
     """Print the sums of deleted predictions as a table."""
-    from ...predict.protocol import method_name
-
-    lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
-    for r in results:
-        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
-        counts = [str(r["forecasts"]), str(r["came_out"]), error]
-        who = [r["month"], r["kind"], r["moment"], method_name(r["predictor"])]
-        lines.append([*who, *counts, percent(r["coverage_50"]), percent(r["coverage_90"])])
-    print_columns(lines, left=4)
+    cells = {
+        "predictor": lambda r: method_name(r["predictor"]),
+        "mae_s": lambda r: format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"]),
+    }
+    columns = (
+        "month, kind|FORECAST OF, moment|WHEN, predictor|BY, forecasts, came_out, "
+        "mae_s|MEAN ERROR, coverage_50|WITHIN 50%, coverage_90|WITHIN 90%"
+    )
+    print_rows(columns, results, left=4, cells=cells)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
@@ -197,9 +199,7 @@ def show(parsable2: bool, as_json: bool, **options: Any) -> None:
     elif parsable2:
         print_parsable(results)
     else:
-        titles = [name.removesuffix("_s").upper() for name in results[0]]
-        cells = [[clock(one[name], now) if name.endswith("_s") else one[name] for name in one] for one in results]
-        print_columns([titles, *cells], left=6)
+        print_rows(", ".join(results[0]), results, left=6, cells={"label": itemgetter("label")}, now=now)
 
 
 @token.command(json=JSON)

@@ -16,15 +16,12 @@ from ..output import document, echo, emit, progress, say, show_blocks, write_tex
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
-    from ...report.blocks import Kind
 
-CAUSES: tuple[tuple[str, str, Kind], ...] = (
-    ("jobs", "jobs", "count"),
-    ("wait_hours", "wait-hours", "count"),
-    ("share", "of the recorded", "share"),
-    ("core_hours", "times processors", "count"),
-    ("core_share", "of the recorded", "share"),
-)
+CAUSES = (
+    "says|cause", "jobs|jobs|count", "wait_hours|wait-hours|count", "share|of the recorded|share",
+    "core_hours|times processors|count", "core_share|of the recorded|share",
+)  # fmt: skip
+"""Columns of the table of causes."""
 
 
 @click.group(cls=Verbs, short_help="Describe a cluster in a file: from Slurm, from slurm.conf, or from a log.")
@@ -119,7 +116,7 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.validity import judged_on
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
@@ -145,6 +142,5 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     if as_json:
         return
     say(*learned.sentences())
-    columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
-    table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
+    table = Table("Waiting time of the test jobs by cause", columns_of(*CAUSES), [asdict(cause) for cause in causes])
     show_blocks(judgement(checked), table, stderr=True)

@@ -53,7 +53,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     from ...evaluation.accuracy import figures, measures_of, score
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
-    from ...report.blocks import Block, TableColumn
+    from ...report.blocks import Block, columns_of
     from ...report.difference import beside, difference_blocks
 
     target = "memory" if of_memory else "run_time"
@@ -91,7 +91,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
         results += [{**row, **named} for row in overall + grouped]
         measures = measures_of(scores.per)
         tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
-        explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
+        explained += difference_blocks(overall, measures, columns_of("predictor"))
         explained += planned_table(scores.rows)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))

@@ -10,10 +10,10 @@ import click
 
 from ..grammar import option, table_options, verb
 from ..options import Log, log_options, predictor_options, replicate_options, score_options, take_chosen, take_log
-from ..output import log_as_typed, note, progress, show_tables
+from ..output import log_as_typed, note, progress
 from ..periods import in_periods_option, refuse_others
 from ..periods import schedules as schedules_in_periods
-from ..schedule_options import next_step, node_options, plan_options, settle, take_nodes, take_order, take_plan
+from ..schedule_options import node_options, plan_options, settle, show_simulation, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,21 +124,12 @@ def command(**options: Any) -> None:
         settings = {**chosen, "machine_procs": first.total, "against": against}
         settings |= {name: options[name] for name in ("seed", "replicates")}
         return log.emit("simulate", settings, results, [*notes, *doubts], validity=checked.row())
-    from ...report.blocks import TableColumn
-    from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, with_judgement
 
     note(*log.learned, *notes)
-    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
-    explained = difference_blocks(results, SCHEDULE, naming)
-    judged = judgement(checked, first.total, brief=not (options["details"] or options["replicates"]))
-    blocks = with_judgement([table], judged)
-    if options["replicates"]:  # a user who requests replicates wants to see the intervals
-        blocks, explained = [*blocks, *explained], []
-    following = next_step(checked, f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)")
-    show_tables(blocks, options["details"], explained, headline=_headline(results), next_step=following)
+    table = simulation_table(results, len(first), first.total)
+    evaluate = f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)"
+    show_simulation([table], checked, first.total, options, _headline(results), evaluate)
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -65,7 +65,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     from ...predict.protocol import named
     from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
-    from ...report.blocks import TableColumn
+    from ...report.blocks import columns_of
     from ...report.difference import WAIT as WAITS
     from ...report.difference import beside, difference_blocks
     from ...report.tables import wait_table
@@ -132,7 +132,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if options["details"] else once
     table = beside(wait_table(shown, title), shown, WAITS)
-    explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
+    explained = difference_blocks(once, WAITS, columns_of("predictor"))
     following = _next_step(len(trace), specs)
     show_tables([table, *searches], options["details"], explained, headline=_best(once), next_step=following)
 

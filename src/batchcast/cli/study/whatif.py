@@ -12,12 +12,12 @@ import click
 from ..grammar import option, table_options, verb
 from ..options import log_options, replicate_options, score_options, take_chosen, take_log, workers_for, workers_option
 from ..output import echo, note, progress, show_tables
-from ..schedule_options import described_machine, next_step, settle
+from ..schedule_options import described_machine, settle, show_simulation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...report.blocks import Block
+    from ...report.blocks import Table
     from ...results.whatif import WhatIf
     from ..options import Log
 
@@ -90,12 +90,9 @@ def command(**options: Any) -> None:
         settings = {"variants": list(plan.machines), "seed": seed, "replicates": replicates}
         return log.emit("whatif", settings, [*found.rows, *found.groups], notes, validity=found.validity.row())
     note(*notes)
-    blocks, explained = _tables(found, brief=not (options["details"] or replicates))
-    if replicates:  # a user who requests replicates wants to see the intervals
-        blocks, explained = [*blocks, *explained], []
+    tables = _tables(found, brief=not (options["details"] or replicates))
     grow = "add --demand +20% to see whether the gain remains when the amount of work grows"
-    following = next_step(found.validity, grow)
-    show_tables(blocks, options["details"], explained, headline=_headline(found.rows), next_step=following)
+    show_simulation(tables, found.validity, found.schedules[NOW].total, options, _headline(found.rows), grow)
 
 
 for _parameter in command.params:
@@ -233,26 +230,19 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Simulated mean wait now: {span(now['mean_wait_s'])}{shortest}."
 
 
-def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
-    """Return the printed table and the sentences that explain it."""
-    from ...report.blocks import Table, TableColumn
-    from ...report.difference import SCHEDULE, beside, difference_blocks
+def _tables(found: WhatIf, *, brief: bool) -> list[Table]:
+    """Return the table of the variants, and the table of the groups whose waits change."""
+    from ...report.blocks import Table, columns_of
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, with_judgement
 
     results, groups, now = found.rows, found.groups, found.schedules[NOW]
-    naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
-    columns = [
-        *(TableColumn(name, name) for name in ("variant", "by", "group")),
-        TableColumn("jobs", "jobs", "count"),
-        *(TableColumn(f"{when}_s", f"mean wait {when}", "seconds") for when in ("now", "then")),
-    ]
+    columns = columns_of(
+        "variant", "by", "group", "jobs|jobs|count", "now_s|mean wait now|seconds", "then_s|mean wait then|seconds"
+    )
     chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
     note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""
     tables = [Table("Groups whose waits change most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
-    named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
-    table = beside(replace(table, columns=named), results, SCHEDULE)
-    judged = judgement(found.validity, now.total, brief=brief)
-    return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)
+    named = [*columns_of("policy|variant"), *(each for each in table.columns[1:] if each.key != same)]
+    return [replace(table, columns=named), *tables]

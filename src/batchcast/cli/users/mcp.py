@@ -14,7 +14,8 @@ from typing import Any
 from ...errors import InputError, UsageError, how_to_install
 from ...units import span
 from ..grammar import verb
-from ..site_options import clock, site_options
+from ..output import clock
+from ..site_options import site_options
 
 NOT_KNOWN = "not known"
 LONGEST_S = 120.0  # an answer that takes longer is abandoned: assistants stop waiting at about this time
@@ -28,17 +29,8 @@ INSTRUCTIONS = (
 )
 TIMES = ("start_s", "end_s", "time_s", "now_s", "as_of_s", "since_s", "endtime_s")
 REASONS = (
-    "job_id",
-    "reason",
-    "reason_in_words",
-    "maintenance",
-    "priority_passes",
-    "why_it_moved",
-    "moved_by",
-    "moved_since",
-    "basis",
-    "likely_start",
-    "by_90_start",
+    "job_id reason reason_in_words maintenance priority_passes why_it_moved moved_by moved_since basis likely_start "
+    "by_90_start"
 )
 """Fields of the tool `why` about a job."""
 SHARES = ("share", "chance", "came_true", "coverage", "risk")
@@ -116,7 +108,7 @@ def server(site: Mapping[str, str | None]) -> Any:
         job_ids: job numbers, as 4711 or 4711_3; none means all your waiting jobs.
         """
         told = await ask("start", [*site_flags, *_jobs(job_ids)])
-        results = [{key: one[key] for key in REASONS if key in one} for one in told.get("results", [])]
+        results = [{key: one[key] for key in REASONS.split() if key in one} for one in told.get("results", [])]
         return {**told, "results": results} if results else told
 
     return mcp_server

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ import click
 
 from ...document import in_number
 from ...errors import BatchcastError, NoAnswer, Unreachable, UsageError
-from ...units import counted, format_memory, span
+from ...units import counted, format_memory
 from ..completion import column_maps
 from ..grammar import option, verb
-from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
+from ..output import Cell, Row, echo, note, print_rows, printed, text_of
 from ..site_options import ask, myself, site_options, site_settings, span_parameters, time_span
 
 if TYPE_CHECKING:
@@ -111,10 +111,10 @@ def _from_accounting(settings: Settings, query: Row, parsable2: bool, as_json: b
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
         echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
-        print_rows(_usage(by, True), rows, left=2)
+        _print_usage(rows, by, "month, ")
     elif files and not query["each"] and not query["tasks"]:
         users = efficiency.by_month(used, "user", lambda instant: "")
-        print_rows(_usage("user", False), users[:USERS], left=1)
+        _print_usage(users[:USERS], "user")
         if len(users) > USERS:
             echo(f"and {len(users) - USERS} more users")
         _print_total(total, 0, every=True)
@@ -215,18 +215,11 @@ def _month(instant: float) -> str:
 def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> None:
     """Print one line per job name, user or partition, and the advice."""
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
-    columns: TextColumns = [
-        (title, lambda r: _short_name(r[by], 32)),
-        ("JOBS", lambda r: str(r["jobs"])),
-        ("CPU HOURS", lambda r: f"{r['processor_hours']:.1f}"),
-        ("ASKED", lambda r: span(r["median_limit_s"], "-")),
-        ("RAN", lambda r: span(r["median_run_s"], "-")),
-        ("LIMIT USED", lambda r: percent(r["limit_used_share"])),
-        ("CUT OFF", lambda r: str(r["timeouts"])),
-        ("WAITED", lambda r: span(r["median_wait_s"], "-")),
-        ("9 OF 10", lambda r: span(r["p90_wait_s"], "-")),
-    ]
-    print_rows(columns, results[:40], left=1)
+    columns = (
+        f"{by}|{title}, jobs, processor_hours|CPU HOURS, median_limit_s|ASKED, median_run_s|RAN, "
+        "limit_used_share|LIMIT USED, timeouts|CUT OFF, median_wait_s|WAITED, p90_wait_s|9 OF 10"
+    )
+    print_rows(columns, results[:40], left=1, cells={by: lambda r: _short_name(r[by], 32)})
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
     echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
@@ -238,23 +231,12 @@ def _print_jobs(rows: Sequence[Row]) -> None:
     gpus = any(row["gpus"] for row in rows)
     energy = any(row["energy_kwh"] == row["energy_kwh"] for row in rows)
     clusters = len({row["cluster"] for row in rows}) > 1
-    columns: TextColumns = [
-        ("CLUSTER" * clusters, lambda row: str(row["cluster"])),
-        ("JOBID", lambda row: str(row["job_id"])),
-        ("NAME", lambda row: _short_name(str(row["job_name"]))),
-        ("STATE", lambda row: Cell(row["state"], _BAD.get(row["state"].split(" ")[0]))),
-        ("ELAPSED", lambda row: span(row["elapsed_s"], "-")),
-        ("LIMIT", lambda row: span(row["limit_s"], "-")),
-        ("TIME", lambda row: _colored(row["time_share"])),
-        ("CPU", lambda row: _colored(row["processor_share"])),
-        ("MEMORY", lambda row: f"{format_memory(row['memory_kib'])}/{format_memory(row['memory_asked_kib'])}"),
-        ("MEM", lambda row: _colored(row["memory_share"])),
-        ("GPUS" * gpus, lambda row: f"{row['gpus']:g}"),
-        ("GPU" * gpus, lambda row: _colored(row["gpu_share"])),
-        ("KWH" * energy, lambda row: f"{row['energy_kwh']:.2f}".replace("nan", "-")),
-        ("WAITED", lambda row: span(row["waited_s"], "-")),
-    ]
-    print_rows(columns, rows, left=3 + clusters)
+    columns = (
+        f"{'cluster, ' * clusters}job_id|JOBID, job_name|NAME, state, elapsed_s, "
+        "limit_s, time_share|TIME, processor_share|CPU, memory, memory_share|MEM, "
+        f"{'gpus, gpu_share|GPU, ' * gpus}{'energy_kwh|KWH, ' * energy}waited_s"
+    )
+    print_rows(columns, rows, left=3 + clusters, cells=_CELLS)
     echo("TIME, CPU, MEM: used share of each request. For an array, MEM is of the task with the most.")
 
 
@@ -274,20 +256,13 @@ def _print_total(total: Row, lines: int, every: bool) -> None:
     echo(f"total: {'; '.join(said)}")
 
 
-def _usage(by: str, with_month: bool) -> TextColumns:
-    """Return the columns of the rows of `efficiency.by_month`; shares are of the requested amount."""
-    return [
-        ("MONTH" * with_month, lambda row: str(row["month"])),
-        (by.upper(), lambda row: _short_name(row[by])),
-        ("JOBS", lambda row: str(row["jobs"])),
-        ("CPU HOURS", lambda row: f"{row['processor_hours']:.1f}"),
-        ("CPU", lambda row: _colored(row["processor_share"])),
-        ("TIME", lambda row: _colored(row["time_share"])),
-        ("MEM", lambda row: _colored(row["memory_share"])),
-        ("CUT OFF", lambda row: str(row["timeouts"])),
-        ("NO MEMORY", lambda row: str(row["out_of_memory"])),
-        ("WAITED", lambda row: span(row["median_wait_s"], "-")),
-    ]
+def _print_usage(rows: Sequence[Row], by: str, month: str = "") -> None:
+    """Print the rows of `efficiency.by_month`; shares are of the requested amount. `month` is the column of months."""
+    columns = (
+        f"{month}{by}, jobs, processor_hours|CPU HOURS, processor_share|CPU, time_share|TIME, "
+        "memory_share|MEM, timeouts|CUT OFF, out_of_memory|NO MEMORY, median_wait_s|WAITED"
+    )
+    print_rows(columns, rows, left=2 if month else 1, cells={**_CELLS, by: lambda row: _short_name(row[by])})
 
 
 def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
@@ -297,14 +272,27 @@ def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
         echo(f"advice: {who}: {one['advice']}" + (f"; {one['waited']}" if one.get("waited") else ""))
 
 
-def _colored(share: float) -> Cell:
-    """Return a used share as a cell in green, yellow or red."""
-    if math.isnan(share):
-        return Cell("-", None)
-    return Cell(f"{share:.0%}", "green" if share >= SOUND else "red" if share < POOR else "yellow")
+def _colored(key: str) -> Callable[[Row], Cell]:
+    """Return a function that returns a row's used share as a cell in green, yellow or red."""
+
+    def cell(row: Row) -> Cell:
+        share = row[key]
+        color = "green" if share >= SOUND else "red" if share < POOR else "yellow"
+        return Cell(text_of(key, share), None if math.isnan(share) else color)
+
+    return cell
 
 
 def _short_name(name: str, most: int = 24) -> str:
     """Return a job's name on one line, shortened to `most` characters."""
     plain = name.replace("\n", " ")
     return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+_CELLS: Mapping[str, Callable[[Row], str]] = {
+    "job_name": lambda row: _short_name(str(row["job_name"])),
+    "state": lambda row: Cell(row["state"], _BAD.get(row["state"].split(" ")[0])),
+    "memory": lambda row: f"{format_memory(row['memory_kib'])}/{format_memory(row['memory_asked_kib'])}",
+    **{key: _colored(key) for key in ("time_share", "processor_share", "memory_share", "gpu_share")},
+}
+"""Cells of tables that are more than the text of one value."""

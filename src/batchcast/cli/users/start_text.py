@@ -9,9 +9,8 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...units import counted, format_memory, span
-from ..output import Row, TextColumns, echo, percent, print_columns, print_rows, say
-from ..site_options import clock
+from ...units import counted, span
+from ..output import Row, clock, echo, print_columns, print_rows, say
 
 
 def say_ignored(options: Sequence[str]) -> None:
@@ -22,23 +21,14 @@ def say_ignored(options: Sequence[str]) -> None:
 
 def print_where(results: Sequence[Row], now: float, deadline: bool, any_size: bool, script: str) -> None:
     """Print one line per choice, then the best choice as a command to copy, and the rule that selected this choice."""
-    gpus, asks = any(r["gpus"] for r in results), any(_is_known(r["memory_kib"]) for r in results)
-    columns: TextColumns = [
-        ("PARTITION", lambda r: str(r["partition"] or "-")),
-        ("QOS" * (len({r["qos"] for r in results}) > 1), lambda r: str(r["qos"] or "-")),
-        ("WHAT", lambda r: str(r["what"])),
-        ("CPUS", lambda r: f"{r['procs']:g}"),
-        ("GPUS" * gpus, lambda r: f"{r['gpus']:g} {r['gpu_type']}".strip()),
-        ("LIMIT", lambda r: span(r["limit_s"], "-")),
-        ("MEMORY" * asks, lambda r: format_memory(r["memory_kib"]) if _is_known(r["memory_kib"]) else "-"),
-        ("STARTS", lambda r: clock(r["likely_start_s"], now)),
-        ("BY 90%", lambda r: clock(r["by_90_start_s"], now)),
-        ("DONE", lambda r: clock(r["likely_end_s"], now)),
-        ("IN TIME" * deadline, lambda r: percent(r["chance_done_by"])),
-        ("CPU H", lambda r: f"{r['core_hours']:.1f}"),
-        ("GPU H" * gpus, lambda r: f"{r['gpu_hours']:.1f}"),
-    ]
-    print_rows(columns, results, left=2)
+    gpus, qos = any(r["gpus"] for r in results), "qos, " * (len({r["qos"] for r in results}) > 1)
+    memory = "memory_kib|MEMORY, " * any(_is_known(r["memory_kib"]) for r in results)
+    columns = (
+        f"partition, {qos}what, procs|CPUS, {'gpus, ' * gpus}limit_s, {memory}"
+        f"likely_start_s|STARTS, by_90_start_s|BY 90%, likely_end_s|DONE, {'chance_done_by|IN TIME, ' * deadline}"
+        f"core_hours|CPU H{', gpu_hours|GPU H' * gpus}"
+    )
+    print_rows(columns, results, left=2, cells={"gpus": lambda r: f"{r['gpus']:g} {r['gpu_type']}".strip()}, now=now)
     for line in gpu_switches(results):
         echo(line)
     if results:
@@ -79,15 +69,8 @@ def _moved(seconds: float) -> str:
 
 def print_chunks(results: Sequence[Row], now: float) -> None:
     """Print one line per chunk length, and the length with which all chunks are likely to end first."""
-    columns: TextColumns = [
-        ("LENGTH", lambda r: span(r["length_s"])),
-        ("CHUNKS", lambda r: f"{r['chunks']}"),
-        ("WAIT EACH", lambda r: span(r["likely_wait_s"])),
-        ("DONE", lambda r: clock(r["likely_end_s"], now)),
-        ("BY 90%", lambda r: clock(r["by_90_end_s"], now)),
-        ("FIRST", lambda r: f"{r['chance_first']:.0%}"),
-    ]
-    print_rows(columns, results, left=1)
+    columns = "length_s, chunks, likely_wait_s|WAIT EACH, likely_end_s|DONE, by_90_end_s|BY 90%, chance_first|FIRST"
+    print_rows(columns, results, left=1, now=now)
     best = results[0]
     echo(f"earliest likely end: {best['chunks']} x --time={best['limit']} (probability {best['chance_first']:.0%})")
     echo(f"basis: {best['basis']}")

@@ -17,8 +17,8 @@ import click
 from ...errors import UsageError
 from ...units import span
 from ..grammar import option, verb
-from ..output import TextColumns, document, echo, emit, print_rows, printed, say
-from ..site_options import clock, deadline_of, myself
+from ..output import clock, document, echo, emit, print_rows, printed, say
+from ..site_options import deadline_of, myself
 from .start_text import say_ignored
 
 if TYPE_CHECKING:
@@ -161,22 +161,19 @@ def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
     """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
-    moves, several = any(row["transfer_s"] for row in rows), len({row["what"] for row in rows}) > 1
-    with_qos = len({row["qos"] for row in rows}) > 1
-    columns: TextColumns = [
-        ("CLUSTER", lambda row: str(row["cluster"])),
-        ("PARTITION", lambda row: str(row["partition"] or "-")),
-        ("QOS" * with_qos, lambda row: str(row["qos"] or "-")),
-        ("WHAT" * several, lambda row: str(row["what"])),
-        ("FILES" * moves, lambda row: span(row["transfer_s"]) if row["transfer_s"] else "-"),
-        ("STARTS", lambda row: clock(row["likely_start_s"], now)),
-        ("RUNS", lambda row: span(row["likely_run_s"], "-")),
-        ("DONE", lambda row: clock(row["likely_end_s"], now)),
-        ("DONE 90%", lambda row: clock(row["by_90_end_s"], now)),
-        ("IN TIME" * deadline, lambda row: f"{row['chance_done_by']:.0%}"),
-        ("CPU H", lambda row: f"{row['core_hours']:.1f}"),
-    ]
-    print_rows(columns, rows, left=2 + with_qos)
+    files = "transfer_s|FILES, " * any(row["transfer_s"] for row in rows)
+    qos, what = (f"{key}, " * (len({row[key] for row in rows}) > 1) for key in ("qos", "what"))
+    columns = (
+        f"cluster, partition, {qos}{what}{files}likely_start_s|STARTS, likely_run_s|RUNS, "
+        f"likely_end_s|DONE, by_90_end_s|DONE 90%, {'chance_done_by|IN TIME, ' * deadline}core_hours|CPU H"
+    )
+    print_rows(
+        columns,
+        rows,
+        left=3 if qos else 2,
+        cells={"transfer_s": lambda row: span(row["transfer_s"] or None, "-")},
+        now=now,
+    )
     best = rows[0]
     if (factor := best["by_90_end_s_factor"]) > 1.0:
         echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your past jobs ended later than predicted")
