@@ -50,6 +50,8 @@ class Log(NamedTuple):
         **about: Any,
     ) -> None:
         """Print the JSON document of a verb; the log's own settings, warnings and description come first."""
+        from ..trace.select import describe_log  # needs numpy
+
         whole = describe_log(self.trace) | about
         emit(document(verb, whole, {**self.settings, **settings}, [*self.warnings, *notes], rows))
 
@@ -198,13 +200,6 @@ def take_score(options: Mapping[str, Any], log: Log) -> np.ndarray:
 def take_chosen(options: Mapping[str, Any], log: Log) -> np.ndarray | None:
     """Return the same as `take_score`, or None if the user did not choose which jobs are scored."""
     return take_score(options, log) if any(options[key] for key in SCORE_KEYS) else None
-
-
-def describe_log(trace: Trace) -> dict[str, Any]:
-    """Return the `log` part of a JSON document (imports `trace.about`, which needs numpy, only now)."""
-    from ..trace.select import describe_log as describe
-
-    return describe(trace)
 
 
 def split_words(values: Sequence[str]) -> list[str]:

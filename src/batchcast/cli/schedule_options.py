@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import UsageError
-from ..units import parse_duration, parse_share
+from ..units import format_duration, parse_duration, parse_share
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
 from .grammar import adds, option, parsed, typed_options
@@ -160,7 +160,6 @@ def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
 def _settings(plan: Plan) -> dict[str, Any]:
     """Return the chosen settings for the document, with the policy's settings if there is only one policy."""
     from ..simulation.policy import AGES
-    from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
     words = {word: getattr(alone, word) for word in (*OF_A_POLICY.split(), "kill") if hasattr(alone, word)}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
-from ...units import counted
+from ...units import SPAN_FORMS, counted, parse_span
 from ..grammar import formulas_option, option, output_option, verb
 from ..options import dropped_lines, log_options, settings_of, split_words, take_log
 from ..output import document, emit, note, refuse_two_on_stdout, say, show_blocks
@@ -129,7 +129,6 @@ def anonymize(
 
 def _step(text: str | None) -> float:
     """Return the step in seconds for rounding times; 0 leaves times unchanged."""
-    from ...units import SPAN_FORMS, parse_span
 
     if text is None:
         return 0.0
@@ -167,7 +166,6 @@ def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
 def _shift(text: str | None, key: bytes) -> float:
     """Return the seconds by which every time is shifted."""
     from ...trace.anonymize import shift_of
-    from ...units import SPAN_FORMS, parse_span
 
     if text is None:
         return 0.0

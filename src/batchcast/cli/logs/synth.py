@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import counted
+from ...units import counted, parse_duration
 from ..grammar import option, output_option, verb
 from ..output import document, emit, refuse_two_on_stdout, say, show_blocks
 
@@ -53,8 +53,6 @@ def command(
     batchcast synth -o year.swf.gz --jobs 100000 --procs-total 512 --load 0.75 --seed 7
     batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
     """
-    from ...units import parse_duration
-
     limit = parse_duration(longest) if longest else None
     refuse_two_on_stdout(output or "", as_json)
     if memory and logs:
@@ -76,9 +74,9 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     """Generate and write the log; to a folder one block at a time."""
     import numpy as np
 
+    from ...trace.select import describe_log
     from ...trace.synth import make_blocks, make_log, with_memory
     from ...trace.write import FOLDER, kind_of, write_by_ending
-    from ..options import describe_log
 
     kind, settings = kind_of(output), asdict(recipe)
     if kind == FOLDER:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...units import counted, format_memory, span
 from ..grammar import TABLES_OR_JSON, option, verb
-from ..options import describe_log, log_options, take_log
+from ..options import log_options, take_log
 from ..output import show_blocks
 
 
@@ -22,6 +22,7 @@ def command(as_json: bool, machine: str | None, **options: Any) -> None:
     Selection and cleaning options apply as in the other verbs.
     """
     from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
+    from ...trace.select import describe_log
 
     log = take_log(options)
     whole = summary(log.trace, log.procs)

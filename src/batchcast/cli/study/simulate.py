@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import InputError, UsageError
 from ..grammar import option, table_options, verb
 from ..options import Log, log_options, predictor_options, replicate_options, score_options, take_chosen, take_log
 from ..output import log_as_typed, note, progress
@@ -53,7 +54,6 @@ def command(**options: Any) -> None:
 
     import numpy as np
 
-    from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
     from ...evaluation.validity import DOUBTS, judge
     from ...machines.machine import parse_changes
@@ -144,7 +144,6 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
     """Write the schedule as CSV; InputError if the file cannot be written."""
-    from ...errors import InputError
     from ...trace.schedule import write_batsim, write_schedule
 
     try:

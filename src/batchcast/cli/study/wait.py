@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UsageError
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
-from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
+from ..options import Log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
@@ -168,6 +168,7 @@ def _write_page(
     from ...evaluation.wait import recorded_wait, scored_groups, taken
     from ...report.blocks import page as make_page
     from ...report.wait_page import Outcome, Scored, wait_sections
+    from ...trace.select import describe_log
     from ...version import __version__
 
     head = log.trace[: len(rows)]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import parse_when, span
 from ..grammar import option, table_options, verb
 from ..options import log_options, replicate_options, score_options, take_chosen, take_log, workers_for, workers_option
-from ..output import echo, note, progress, show_tables
+from ..output import echo, note, printed, progress, show_tables
 from ..schedule_options import described_machine, settle, show_simulation
 
 if TYPE_CHECKING:
@@ -104,7 +105,6 @@ def _grow(options: dict[str, Any], log: Log, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
     from ...results.whatif import growth, parse_growth, smallest
-    from ...units import span
 
     share, target = parse_growth(options["demand"])
     replicates = options["replicates"] or 5
@@ -166,8 +166,6 @@ def _live(options: dict[str, Any]) -> None:
     from ...service.settings import load
     from ...simulation.outage import parse_extension, parse_outage
     from ...trace.machine_files import open_machine
-    from ...units import parse_when
-    from ..output import printed
     from ..site_options import myself
 
     if (

@@ -7,24 +7,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from ...errors import UsageError
 from ...units import span
 from ..grammar import option, verb
-from ..output import clock, document, echo, emit, print_rows, printed, say
-from ..site_options import deadline_of, myself
-from .start_text import say_ignored
-
-if TYPE_CHECKING:
-    from ...clusters.configured import Configured
-    from ...service.answers.answer import Answer
-    from ...service.settings import Settings
+from ..output import clock, document, echo, emit, printed, say
+from .start import ask_clusters, print_clusters
 
 
 @verb(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -107,83 +100,3 @@ def reason(offers: Any, home: str, now: float) -> str:
     later = other["expected_end_s"] - best["expected_end_s"]
     how = f"{span(abs(later))} {'later' if later >= 0 else 'earlier'}"
     return f"{words}; on {other['cluster']}: {clock(other['expected_end_s'], now)}, {how}"
-
-
-def ask_clusters(
-    clusters: Configured,
-    settings: Settings,
-    options: Mapping[str, Any],
-    sbatch_options: Mapping[str, Any],
-    now: float,
-    strict: bool = False,
-) -> Answer:
-    """Return the offers of all clusters for a script, the best first.
-
-    `options` has the script, the deadline (`by`), the input files and whether other sizes are compared (`any_size`);
-    `sbatch_options` has options of sbatch that replace the script's. If `strict`, a missing input file is an error.
-    """
-    from ...clusters.configured import inputs_of
-    from ...clusters.offers import Question, offers
-    from ...service.answers.answer import INPUTS, Answer
-    from ...service.answers.forecaster import options_of
-    from ...service.answers.script import check_deadline
-
-    by, any_size = deadline_of(options["by"], now), options["any_size"]
-    check_deadline(by, now)
-    request, ignored = options_of(options["script"], sbatch_options)
-    request.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
-    say_ignored(ignored)
-    files, missing = inputs_of(options["inputs"], clusters.home.files_at)
-    if strict and missing:
-        raise UsageError(missing[0])
-    question = Question(request, files, by, any_size, **_own_record(clusters, now))
-    rows, notes = offers(clusters, settings, question, myself(), now)
-    if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
-        notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
-    shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
-    return Answer({"clusters": [one.name for one in clusters.clusters]}, shown, [*missing, *notes], rows)
-
-
-def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
-    """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late the user's submitted
-    jobs have ended.
-    """
-    from ...clusters.outcomes import learned_lateness
-    from ...store.ledger import Ledger, ledger_path
-
-    path = ledger_path(os.environ)
-    if not path.exists():
-        return {}
-    with Ledger(path) as ledger:
-        lateness = learned_lateness(ledger, known.clusters, now)
-        return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}
-
-
-def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
-    """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
-    files = "transfer_s|FILES, " * any(row["transfer_s"] for row in rows)
-    qos, what = (f"{key}, " * (len({row[key] for row in rows}) > 1) for key in ("qos", "what"))
-    columns = (
-        f"cluster, partition, {qos}{what}{files}likely_start_s|STARTS, likely_run_s|RUNS, "
-        f"likely_end_s|DONE, by_90_end_s|DONE 90%, {'chance_done_by|IN TIME, ' * deadline}core_hours|CPU H"
-    )
-    print_rows(
-        columns,
-        rows,
-        left=3 if qos else 2,
-        cells={"transfer_s": lambda row: span(row["transfer_s"] or None, "-")},
-        now=now,
-    )
-    best = rows[0]
-    if (factor := best["by_90_end_s_factor"]) > 1.0:
-        echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your past jobs ended later than predicted")
-    rule = "the highest probability to finish in time" if deadline else "the earliest expected end"
-    echo(
-        f"the first cluster has {rule}. Files are copied before the job is submitted; queue wait and run time "
-        "are assumed independent"
-    )
-    if best["run_ratio_low"] != best["run_ratio_high"]:
-        low, high = best["run_ratio_low"], best["run_ratio_high"]
-        echo(f"run time on {best['cluster']}: {best['run_ratio']:.2f} times ({low:.2f} to {high:.2f}), "
-             f"by {best['run_ratio_basis']}")  # fmt: skip
-    echo(f"best: {best['command']} {shlex.quote(script)}")
