@@ -164,7 +164,7 @@ def test_an_array_is_asked_by_its_id_and_shown_on_one_line(stores: dict[bool, st
 
 
 def test_tasks_of_an_irregular_array_leave_room_for_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    from batchcast.cli.users.start_text import print_waiting
+    from batchcast.cli.users.start import print_waiting
 
     one = {"partition": "main", "likely_wait_s": 60.0, "likely_start_s": 160.0, "by_90_wait_s": 90.0,
            "by_90_start_s": 190.0, "waited_s": 10.0, "slurm_start_s": float("nan"), "reason_in_words": "why",

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
-from batchcast.cli.users.start_text import coverage_of_similar, print_waiting, sentence
+from batchcast.cli.users.start import coverage_of_similar, print_waiting, sentence
 from batchcast.formats.slurm.sbatch import gpus, parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times

@@ -21,20 +21,10 @@ from .output import document, emit
 Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 OF_A_POLICY = (
-    "order",
-    "backfill",
-    "backfill_order",
-    "running_ends",
-    "head_after",
-    "first_after",
-    "due_after",
-    "due_ends",
-    "risk_budget",
-    "refresh",
-    "correct",
-    "event_order",
+    "order backfill backfill_order running_ends head_after first_after due_after due_ends risk_budget refresh correct "
+    "event_order"
 )
-"""The settings of a policy in the document of a simulation, in this order."""
+"""Names of the settings of a policy in the document of a simulation, in this order."""
 
 
 def specs(kind: str) -> Candidates:
@@ -51,7 +41,7 @@ def specs(kind: str) -> Candidates:
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a comma-separated list of policies, and a policy's settings after its colon."""
     names = ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"]
-    return _spec(incomplete, names, lambda _: [*OF_A_POLICY, "kill", "predictor"])
+    return _spec(incomplete, names, lambda _: [*OF_A_POLICY.split(), "kill", "predictor"])
 
 
 def statuses(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

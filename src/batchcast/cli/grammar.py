@@ -46,8 +46,8 @@ class Verb(click.Command):
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """The sentence on stderr that says, before a long command begins, what it will do and how long that takes."""
 
-    def __init__(self, *given: Any, json: str = "", **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if json and not any(each.name == "as_json" for each in self.params):
             self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
         reads_log = any(each.name == "log" and isinstance(each, click.Argument) for each in self.params)

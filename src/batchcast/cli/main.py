@@ -113,7 +113,7 @@ ROOMS: dict[str, str] = {
 """Folder beside this file that holds each verb: its module, or MODULE:VERB. Verbs not listed here lie in this
 folder.
 """
-PLACES = {
+VERB_MODULES = {
     (name or module): (room, module, name or "command")
     for room, places in ROOMS.items()
     for module, _, name in (place.partition(":") for place in places.split())
@@ -137,13 +137,13 @@ FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "
 def _room(verb: str) -> str:
     """Return the folder (room) of a verb's module; empty if the module lies in this folder or in another package."""
     if verb in VERBS:
-        return PLACES[verb][0] if verb in PLACES else ""
+        return VERB_MODULES[verb][0] if verb in VERB_MODULES else ""
     return "papers" if commands()[verb].module.startswith(f"{OURS}.papers.") else ""
 
 
 def _load(verb: str) -> click.Command:
     """Import the module of one of batchcast's own verbs, and return the verb's command."""
-    room, module, name = PLACES.get(verb, ("", verb, "command"))
+    room, module, name = VERB_MODULES.get(verb, ("", verb, "command"))
     command: click.Command = getattr(import_module(".".join(filter(None, (__package__, room, module)))), name)
     return command
 
@@ -151,10 +151,10 @@ def _load(verb: str) -> click.Command:
 class LazyGroup(click.Group):
     """A group whose commands are modules of this package; a module is imported when its command is requested."""
 
-    def main(self, *given: Any, **named: Any) -> Any:
+    def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command; inside it, messages name command-line flags instead of Python arguments."""
         with flags_in_messages():
-            return super().main(*given, **named)
+            return super().main(*args, **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does; also accept `--debug` after the verb, where people add it to a command that failed."""

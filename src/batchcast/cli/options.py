@@ -50,6 +50,8 @@ class Log(NamedTuple):
         **about: Any,
     ) -> None:
         """Print the JSON document of a verb; the log's own settings, warnings and description come first."""
+        from ..trace.select import describe_log  # needs numpy
+
         whole = describe_log(self.trace) | about
         emit(document(verb, whole, {**self.settings, **settings}, [*self.warnings, *notes], rows))
 
@@ -101,27 +103,27 @@ workers_option = option(
 )
 
 
-def workers_for(wanted: int | None, jobs: int) -> int:
+def workers_for(requested: int | None, jobs: int) -> int:
     """Return the number of worker processes for a log of this many jobs: the requested number, else the default that
     `workers_option` describes.
     """
-    if wanted is not None or jobs < WORTH_SEVERAL or not hasattr(os, "sched_getaffinity"):
-        return wanted or 1
+    if requested is not None or jobs < WORTH_SEVERAL or not hasattr(os, "sched_getaffinity"):
+        return requested or 1
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
-def take_log(given: Mapping[str, Any]) -> Log:
+def take_log(options: Mapping[str, Any]) -> Log:
     """Open the log that the options describe (by `trace.read.Opening`).
 
     Dropped records and notes are printed on stderr, unless the verb prints a JSON document, which contains them.
     """
     from dataclasses import replace
 
-    if "known_at_submit" in given:
+    if "known_at_submit" in options:
         find_modules_here()
-    opening = opening_of(given)
-    trace = opening.open(given["log"])
-    private, why = _are_users_private() if given["private"] is None else (bool(given["private"]), [])
+    opening = opening_of(options)
+    trace = opening.open(options["log"])
+    private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
@@ -129,7 +131,7 @@ def take_log(given: Mapping[str, Any]) -> Log:
     info = trace.info
     settings = settings_of(opening) | {"timezone": info.timezone, "timezone_source": info.timezone_source}
     settings |= {"machine_procs": info.max_procs, "machine_procs_source": info.max_procs_source}
-    settings |= {"format": info.format, "map": info.header.get("map"), "strict": given["strict"]}
+    settings |= {"format": info.format, "map": info.header.get("map"), "strict": options["strict"]}
     settings |= {"private": info.private}
     settings |= {"known_at_submit": opening.known_at_submit} if opening.known_at_submit else {}
     return Log(trace, settings, warnings)
@@ -180,13 +182,13 @@ SCORE_KEYS = ("score_from", "score_to", "score_status")
 """Parameters of the `score_options`."""
 
 
-def take_score(given: Mapping[str, Any], log: Log) -> np.ndarray:
+def take_score(options: Mapping[str, Any], log: Log) -> np.ndarray:
     """Return which jobs are scored, as booleans (n,), and add the options to the log's settings; NoAnswer if no job is
     scored.
     """
     from ..trace.select import Selection, selection_mask
 
-    since, until, status = (given[key] for key in SCORE_KEYS)
+    since, until, status = (options[key] for key in SCORE_KEYS)
     words = split_words(status)
     log.settings.update(score_from=since, score_to=until, score_status=words or None)
     mask = selection_mask(log.trace, Selection(since, until, words))
@@ -195,16 +197,9 @@ def take_score(given: Mapping[str, Any], log: Log) -> np.ndarray:
     return mask
 
 
-def take_chosen(given: Mapping[str, Any], log: Log) -> np.ndarray | None:
+def take_chosen(options: Mapping[str, Any], log: Log) -> np.ndarray | None:
     """Return the same as `take_score`, or None if the user did not choose which jobs are scored."""
-    return take_score(given, log) if any(given[key] for key in SCORE_KEYS) else None
-
-
-def describe_log(trace: Trace) -> dict[str, Any]:
-    """Return the `log` part of a JSON document (imports `trace.about`, which needs numpy, only now)."""
-    from ..trace.select import describe_log as describe
-
-    return describe(trace)
+    return take_score(options, log) if any(options[key] for key in SCORE_KEYS) else None
 
 
 def split_words(values: Sequence[str]) -> list[str]:

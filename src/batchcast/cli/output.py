@@ -6,18 +6,21 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..document import document, dumps, in_number, plain
 from ..errors import UsageError
-from ..units import span
+from ..units import format_memory, span
 
 if TYPE_CHECKING:
     from ..report.blocks import Block
@@ -35,10 +38,8 @@ def emit(doc: Mapping[str, Any]) -> None:
     """Print the document on stdout."""
     if context := click.get_current_context(silent=True):
         context.meta[EMITTED] = True
-    text = dumps(doc)
-    is_ascii_only = not _is_unicode(sys.stdout)
-    escaped = {each for each in set(text) if ord(each) in _HIDDEN or (is_ascii_only and not each.isascii())}
-    click.echo(text.translate({ord(each): json.dumps(each)[1:-1] for each in escaped}))
+    escaped = _HIDDEN if _is_unicode(sys.stdout) else re.compile(rf"{_HIDDEN.pattern}|[^\x00-\x7f]")
+    click.echo(escaped.sub(lambda each: json.dumps(each[0])[1:-1], dumps(doc)))
 
 
 def is_emitted(context: click.Context) -> bool:
@@ -46,13 +47,7 @@ def is_emitted(context: click.Context) -> bool:
     return EMITTED in context.meta
 
 
-_HIDDEN = {
-    code: "?"
-    for code in (
-        *range(0x20), 0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)
-    )
-    if chr(code) not in "\t\n"
-}  # fmt: skip
+_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters (C0, C1) and text direction marks, any of which a name in a log may contain."""
 
 
@@ -62,7 +57,7 @@ def visible(text: str) -> str:
     >>> visible("relax\\x1b[2J\\u202e"), visible("two\\nlines")
     ('relax?[2J?', 'two\\nlines')
     """
-    return text.translate(_HIDDEN)
+    return _HIDDEN.sub("?", text)
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
@@ -196,17 +191,48 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 
 
 Row = Mapping[str, Any]
-TextColumns = Sequence[tuple[str, Callable[[Row], str]]]
+DECIMALS = {"hours": 1, "slowdown": 1, "kwh": 2, "used": 2}
+"""Decimals of numbers, by the last word of their keys."""
 
 
-def print_rows(columns: TextColumns, rows: Iterable[Row], left: int, indent: str = "") -> None:
-    """Print rows with `print_columns`; a column is a title and the function that returns its cell of a row.
+def text_of(key: str, value: Any, now: float = 0.0) -> str:
+    """Return a value as text, - if it is unknown; its key says whether it is an instant, a duration, memory or a share.
 
-    A column without a title is omitted.
+    >>> text_of("median_wait_s", 7200.0), text_of("memory_kib", None), text_of("coverage_90", 0.256)
+    ('2 h', '-', '26%')
     """
-    cells = [cell for title, cell in columns if title]
-    titles = [title for title, _ in columns if title]
-    print_columns([titles, *([cell(row) for cell in cells] for row in rows)], left, indent)
+    if value is None or value != value or value == "":
+        return "-"
+    if re.search("(start|end|created|expires)_s$|^at$", key):
+        return clock(value, now)
+    if key.endswith("_s"):
+        return span(value)
+    if key.endswith("_kib"):
+        return format_memory(value)
+    if re.search("share|rate$|coverage|chance", key):
+        return f"{value:.0%}"
+    if (decimals := DECIMALS.get(key.rpartition("_")[2])) is not None:
+        return f"{value:.{decimals}f}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def print_rows(
+    columns: str,
+    rows: Iterable[Row],
+    left: int,
+    cells: Mapping[str, Callable[[Row], str]] = MappingProxyType({}),
+    now: float = 0.0,
+    indent: str = "",
+) -> None:
+    """Print rows with `print_columns`.
+
+    `columns` has the key of each column, and its title unless the title is the key in capitals: `jobs, wait_s|WAITED`.
+    A cell is the text of the key's value, or what the key's function in `cells` returns for the row.
+    """
+    pairs = [column.partition("|") for column in columns.split(", ")]
+    titles = [title or key.removesuffix("_s").replace("_", " ").upper() for key, _, title in pairs]
+    lines = ([cells[key](row) if key in cells else text_of(key, row[key], now) for key, _, _ in pairs] for row in rows)
+    print_columns([titles, *lines], left, indent)
 
 
 def percent(share: float | None) -> str:
@@ -216,6 +242,18 @@ def percent(share: float | None) -> str:
     ('26%', '-')
     """
     return "-" if share is None or share != share else f"{share:.0%}"
+
+
+def clock(epoch: float, now: float) -> str:
+    """Return a local time as Slurm prints it, without the date if it is today.
+
+    >>> clock(float("nan"), 0.0)
+    '-'
+    """
+    if epoch != epoch or epoch in (float("inf"), float("-inf")):
+        return "-"
+    there, here = time.localtime(epoch), time.localtime(now)
+    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%dT%H:%M:%S", there)
 
 
 def say(*lines: str) -> None:
@@ -296,17 +334,15 @@ def show_new_job(
     """Print the predictions for one new job (`runtime --new`, `wait --new`); `log` is an `options.Log`, and `predicted`
     has the rows' key and the column's heading."""
     from ..predict.protocol import spec_words
-    from ..report.blocks import Table, TableColumn
+    from ..report.blocks import Table, columns_of
 
     if as_json:
         log.emit(f"{verb}-new", settings, rows)
         return
     key, heading = predicted
-    columns = [
-        TableColumn("predictor", "predictor"), TableColumn(key, heading, "seconds"),
-        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
-        TableColumn("basis", "from"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "predictor", f"{key}|{heading}|seconds", "bound_s|bound|seconds", "level|level|share", "basis|from"
+    )
     limit = "" if job.request != job.request else f" for at most {span(job.request)}"
     title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
     show_tables([Table(title, columns, [{**row, "predictor": spec_words(row["predictor"])} for row in rows])], True)

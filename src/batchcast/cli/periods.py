@@ -28,15 +28,15 @@ class Pieces:
     Several logs form one piece, because their jobs must be sorted together first.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
-        self.opening = opening_of(given)
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self.opening = opening_of(options)
         self.opening.check_pieces()
         if self.opening.known_at_submit:
             find_modules_here()
 
     def __iter__(self) -> Iterator[Trace]:
-        logs = self.given["log"]
+        logs = self.options["log"]
         yield from self.opening.pieces(logs[0]) if len(logs) == 1 else [self.opening.open(logs)]
 
 
@@ -51,16 +51,16 @@ in_periods_option = option(
 )
 
 
-def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
+def opened(options: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
     """Open the log folder for reading by periods; UsageError if LOG is not a folder."""
     from ..trace.parquet import is_folder, open_folder
 
-    logs = given["log"]
+    logs = options["log"]
     if len(logs) > 1 or not is_folder(logs[0]):
         names = " ".join(map(str, logs))
         what = "several logs" if len(logs) > 1 else f"{names} is not a folder with a log"
         raise UsageError(f"--in-periods: {what}", hint=f"batchcast convert {names} -o FOLDER/")
-    return Pieces(given), open_folder(logs[0])
+    return Pieces(options), open_folder(logs[0])
 
 
 def refuse_others(accepted: Collection[str]) -> None:
@@ -71,7 +71,7 @@ def refuse_others(accepted: Collection[str]) -> None:
                              hint=f"without {flag}, or without --in-periods")  # fmt: skip
 
 
-def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:
+def forecasts(kind: str, specs: Sequence[str], options: Mapping[str, Any], protocol: str | None) -> None:
     """Run `runtime` or `wait` over a log folder, period by period."""
     import numpy as np
 
@@ -79,15 +79,15 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
     from ..metrics.schedule import ForecastTotals
     from ..trace.parquet import answers_folder
 
-    periods, folder = opened(given)
+    periods, folder = opened(options)
     totals = {spec: ForecastTotals() for spec in specs}
     with (
         progress(f"Forecasting {'run times' if kind == 'runtime' else 'waits'}", len(folder)) as tick,
-        answers_folder(given["in_periods"], ("predictor",)) as add,
+        answers_folder(options["in_periods"], ("predictor",)) as add,
     ):
-        options = {"cancelled": given["cancelled"]} if kind == "wait" else {"seed": given["seed"]}
+        kind_options = {"cancelled": options["cancelled"]} if kind == "wait" else {"seed": options["seed"]}
         for period, first, said in forecast_periods(
-            kind, periods, specs, protocol=protocol, procs=periods.opening.rule, tick=tick, **options
+            kind, periods, specs, protocol=protocol, procs=periods.opening.rule, tick=tick, **kind_options
         ):
             waits = np.where(period.wait_time >= 0, period.wait_time, np.nan)
             actual = period.run_time if kind == "runtime" else waits
@@ -101,8 +101,8 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
     _print(kind, periods, folder, rows, {"predictor": list(specs), "protocol": protocol or "own"})
 
 
-def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Simulate a folder of Parquet files period by period; `options` are parameters of `simulate_periods`."""
+def schedules(plan: Plan, options: Mapping[str, Any]) -> None:
+    """Run `simulate` over a log folder, period by period."""
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
@@ -112,18 +112,22 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from ..table.trace import summed_notes
     from ..trace.parquet import answers_folder
 
-    periods, folder = opened(given)
-    default = options["default_request"] or folder.largest_request
-    options = {**options, "default_request": default if default == default else None}
+    periods, folder = opened(options)
+    default = plan.default_request or folder.largest_request
+    settings: dict[str, Any] = {
+        "wide": plan.wide,
+        "default_request": default if default == default else None,
+        "plan_level": plan.plan_level,
+    }
     rows, left_out, notes = [], Counter[str](), list[str]()
-    with answers_folder(given["in_periods"], ("policy", "predictor")) as add:
+    with answers_folder(options["in_periods"], ("policy", "predictor")) as add:
         for name, policy in plan.policies.items():
             for spec in plan.planners(policy):
                 totals, corrections = None, 0
                 left_out, notes = Counter(), []
                 with progress(f"Simulating {name}, planned with {spec_words(spec)}", len(folder)) as tick:
                     done = 0
-                    for part in simulate_periods(periods, policy, spec, procs=periods.opening.rule, **options):
+                    for part in simulate_periods(periods, policy, spec, procs=periods.opening.rule, **settings):
                         totals = totals or ScheduleTotals(part.total)
                         totals.add(part.submit_time, part.start_time, part.run_time, part.procs, part.backfilled)
                         corrections += part.corrections
@@ -135,7 +139,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
     predictors = list(dict.fromkeys(row["predictor"] for row in rows))
-    chosen = {"policy": list(plan.policies), "predictor": predictors, **options}
+    chosen = {"policy": list(plan.policies), "predictor": predictors, **settings}
     _print("simulate", periods, folder, rows, chosen, [*left_out_words(left_out), *notes])
 
 
@@ -150,7 +154,7 @@ def _print(
     """Print the measures that can be summed over periods; results per job are in OUT."""
     from ..report.tables import totals_table
 
-    out, as_json = str(periods.given["in_periods"]), periods.given["as_json"]
+    out, as_json = str(periods.options["in_periods"]), periods.options["as_json"]
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
     if as_json:
         about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}

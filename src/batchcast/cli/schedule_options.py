@@ -8,18 +8,18 @@ Slurm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..errors import UsageError
-from ..units import parse_duration, parse_share
+from ..units import format_duration, parse_duration, parse_share
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
 from .grammar import adds, option, parsed, typed_options
 from .options import SCORE_KEYS, Log, find_modules_here
-from .output import log_as_typed
+from .output import log_as_typed, show_tables
 
 LEARNED = "learned"
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.validity import Validity
     from ..machines.machine import Machine
+    from ..report.blocks import Table
     from ..simulation import Policy
     from ..simulation.on_nodes import Ordering
     from ..simulation.own_clock import OwnPolicy
@@ -111,12 +112,12 @@ def plan_options(
     )  # fmt: skip
 
 
-def take_order(given: Mapping[str, Any], slurm: bool) -> Ordering | None:
+def take_order(options: Mapping[str, Any], slurm: bool) -> Ordering | None:
     """Return the queue order in Slurm's simulation that the options describe.
 
     Raises UsageError if a word is unknown, or if an option has no effect.
     """
-    words, within, age = (given[name] for name in ("order", "within", "age"))
+    words, within, age = (options[name] for name in ("order", "within", "age"))
     if slurm and words is not None:
         from ..simulation.on_nodes import Ordering  # sixty kernels
 
@@ -130,7 +131,7 @@ def take_order(given: Mapping[str, Any], slurm: bool) -> Ordering | None:
     return None
 
 
-def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     """Return the plan that the options describe, and the settings for the document.
 
     Raises UsageError for a word that is not accepted, before any simulation.
@@ -139,12 +140,12 @@ def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     from ..simulation.policies import changed, policy_of, split_policies
 
     find_modules_here()
-    words = {"kill": "no"} if given["no_kill"] else {}
-    specs = [] if given["predictors"] is None else split_specs(given["predictors"])
-    if given["predictors"] is not None and not specs:
+    words = {"kill": "no"} if options["no_kill"] else {}
+    specs = [] if options["predictors"] is None else split_specs(options["predictors"])
+    if options["predictors"] is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
     try:
-        policies = {text: changed(policy_of(text), words) for text in split_policies(given["policies"])}
+        policies = {text: changed(policy_of(text), words) for text in split_policies(options["policies"])}
     except UsageError as error:
         if not error.message.startswith("--") or error.message.startswith("--policy:"):
             raise
@@ -152,17 +153,16 @@ def take_plan(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
         raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
     if not policies:
         raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
-    plan = Plan(specs, policies, *(given[name] for name in Plan._fields[2:]))
+    plan = Plan(specs, policies, *(options[name] for name in Plan._fields[2:]))
     return plan, _settings(plan)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
     """Return the chosen settings for the document, with the policy's settings if there is only one policy."""
     from ..simulation.policy import AGES
-    from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
-    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill") if hasattr(alone, word)}
+    words = {word: getattr(alone, word) for word in (*OF_A_POLICY.split(), "kill") if hasattr(alone, word)}
     for word in AGES if "head_after" in words else ():
         words[word] = None if words[word] == float("inf") else format_duration(words[word])
     options = {name: getattr(plan, name) for name in Plan._fields[2:]}
@@ -183,12 +183,12 @@ node_options = adds(
 """Options for the scheduler and the machine; `take_nodes` uses their values."""
 
 
-def take_nodes(given: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
+def take_nodes(options: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
     """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None.
 
     Raises UsageError if an option of the pool of processors is combined with nodes.
     """
-    if (given["scheduler"] or ("slurm" if given["machine"] else "policy")) != "slurm":
+    if (options["scheduler"] or ("slurm" if options["machine"] else "policy")) != "slurm":
         return "policy", None
     typed = typed_options(click.get_current_context())
     if wrong := [typed[name] for name in OF_A_POOL if name in typed]:
@@ -196,14 +196,14 @@ def take_nodes(given: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
             f"{wrong[0]} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
             hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
         )
-    return "slurm", described_machine(given["machine"])
+    return "slurm", described_machine(options["machine"])
 
 
-def described_machine(place: str | None) -> Machine | str | None:
+def described_machine(path: str | None) -> Machine | str | None:
     """Return the machine that the option `--machine` describes; `learned` and None are returned as they are."""
     from ..trace.machine_files import open_machine
 
-    return place if place is None or place == LEARNED else open_machine(place)
+    return path if path is None or path == LEARNED else open_machine(path)
 
 
 def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:
@@ -223,7 +223,24 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     return learned.machine, log, mask if any(log.settings.get(key) for key in SCORE_KEYS) else rest
 
 
-def next_step(validity: Validity, otherwise: str) -> str:
-    """Return the next command: describe the machine better if the simulated waits are not close, else `otherwise`."""
-    learn = f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
-    return otherwise if validity.trusted else learn
+def show_simulation(
+    tables: Sequence[Table], checked: Validity, total: int, options: Mapping[str, Any], headline: str, next_step: str
+) -> None:
+    """Print simulated schedules, their differences, how far the simulation can be trusted, and the next command.
+
+    The first table has a row for each schedule; `total` is the processors of the machine. If the simulated waits are
+    not close to the recorded waits, the next command describes the machine better.
+    """
+    from ..report.blocks import columns_of
+    from ..report.difference import SCHEDULE, difference_blocks, with_difference
+    from ..report.validity import judgement, with_judgement
+
+    judged = judgement(checked, total, brief=not (options["details"] or options["replicates"]))
+    rows = tables[0].rows
+    blocks = with_judgement([with_difference(tables[0], rows, SCHEDULE), *tables[1:]], judged)
+    explained = difference_blocks(rows, SCHEDULE, [tables[0].columns[0], *columns_of("predictor|planned with")])
+    if options["replicates"]:  # a user who requests replicates wants to see the intervals
+        blocks, explained = [*blocks, *explained], []
+    if not checked.trusted:
+        next_step = f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
+    show_tables(blocks, options["details"], explained, headline=headline, next_step=next_step)

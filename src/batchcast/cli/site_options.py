@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +30,16 @@ log_option = option("--log-format text|json", "Format of log lines.  [default: t
 """Option of the daemons."""
 
 
-def site_settings(given: Mapping[str, Any], passed_over: list[Any] | None = None, **more: Any) -> Settings:
+def site_settings(options: Mapping[str, Any], passed_over: list[Any] | None = None, **more: Any) -> Settings:
     """Return the settings of the site, replaced by the values of `site_options` and by the settings in `more`.
 
     If `passed_over` is a list, errors of wrong settings are appended to the list instead of being raised.
     """
     from ..service.settings import load
 
-    return load({**{name: given[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over)
+    return load(
+        {**{name: options[name] for name in ("store", "scheduler", "cluster")}, **more}, passed_over=passed_over
+    )
 
 
 def cluster_of(settings: Settings) -> str:
@@ -54,24 +55,24 @@ def ask(
     settings: Settings,
     question: str,
     parameters: Mapping[str, object],
-    here: Callable[[], Answer],
+    answer_here: Callable[[], Answer],
     without_store: Callable[[str], Answer],
 ) -> Answer:
-    """Return the answer to a question of the HTTP service, from the service or from this process (`here`).
+    """Return the answer to a question of the HTTP service, from the service or from this process (`answer_here`).
 
     If there is no store, `without_store` answers; its argument says why there is none.
     """
     from ..service.answers.fallback import answer_or_ask_service
 
     try:
-        return answer_or_ask_service(settings, question, parameters, here)
+        return answer_or_ask_service(settings, question, parameters, answer_here)
     except NoStore as error:
         return without_store(error.message)
 
 
-def time_span(given: Mapping[str, Any], usual: str | None = None) -> tuple[float, float]:
+def time_span(options: Mapping[str, Any], usual: str | None = None) -> tuple[float, float]:
     """Return the times of `--starttime`, by default `usual`, and `--endtime` in epoch seconds; infinite if absent."""
-    start, end = given["starttime"] or usual, given["endtime"]
+    start, end = options["starttime"] or usual, options["endtime"]
     return parse_when(start) if start else -math.inf, parse_when(end) if end else math.inf
 
 
@@ -95,15 +96,3 @@ def myself() -> Any:
     from ..service.settings import own_name
 
     return Viewer(own_name(), sees_all=os.getuid() == 0)
-
-
-def clock(epoch: float, now: float) -> str:
-    """Return a local time as Slurm prints it, without the date if it is today.
-
-    >>> clock(float("nan"), 0.0)
-    '-'
-    """
-    if epoch != epoch or epoch in (float("inf"), float("-inf")):
-        return "-"
-    there, here = time.localtime(epoch), time.localtime(now)
-    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%dT%H:%M:%S", there)

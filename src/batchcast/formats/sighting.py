@@ -51,9 +51,9 @@ class Sighting(NamedTuple):
     nodes_asked
         Host list of the nodes that the request names.
     requested, allocated
-        Values of requested resources (`columns.REQUESTED`) and of allocated resources (`columns.ALLOCATED`), by column name. For
-        a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured. Limits are
-        in seconds, infinity means unlimited.
+        Values of requested resources (`columns.REQUESTED`) and of allocated resources (`columns.ALLOCATED`), by column
+        name. For a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured.
+        Limits are in seconds, infinity means unlimited.
     unmeasured
         The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or
         empty.

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batchcast.cli.users.start_text import print_waiting
+from batchcast.cli.users.start import print_waiting
 from batchcast.formats.slurm.reasons import plain_reason
 from batchcast.predict.hazard.features import NAMES, reason
 from batchcast.service.log import Log

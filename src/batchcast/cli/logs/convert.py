@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
-from ...units import counted
+from ...units import SPAN_FORMS, counted, parse_span
 from ..grammar import formulas_option, option, output_option, verb
 from ..options import dropped_lines, log_options, settings_of, split_words, take_log
 from ..output import document, emit, note, refuse_two_on_stdout, say, show_blocks
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
 @formulas_option
-def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
+def command(output: str | None, mark_formulas: bool, as_json: bool, **options: Any) -> None:
     """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
     SWF has 18 fields, and names become numbers. CSV keeps every column; Parquet keeps everything; .json is a Batsim
@@ -33,38 +33,35 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     batchcast convert january.txt february.txt -o winter.parquet
     zcat years.swf.gz | batchcast convert - -o years/
     """
-    from ...trace.write import FOLDER, check_formulas, jobs_written, kind_of, not_carried, write_by_ending
+    from ...trace.write import FOLDER, jobs_written, not_carried, write_by_ending
 
     if output is None:
-        logs = " ".join(given["log"])
+        logs = " ".join(options["log"])
         raise UsageError("-o is missing: where to write the log", hint=f"batchcast convert {logs} -o OUT.parquet")
-    kind, out = kind_of(output), output
-    check_formulas(out, kind, mark_formulas)
-    _refuse_same(given["log"], out)
-    refuse_two_on_stdout(out, as_json)
+    kind = _checked_format(output, mark_formulas, as_json, options["log"])
     if kind == FOLDER:
-        return _to_folder(out, as_json, given)
-    log = take_log(given)
-    write_by_ending(log.trace, out, mark_formulas=mark_formulas)
+        return _to_folder(output, as_json, options)
+    log = take_log(options)
+    write_by_ending(log.trace, output, mark_formulas=mark_formulas)
     lost = not_carried(log.trace, kind)
     if as_json:
-        settings = {"output": out, "output_format": kind}
+        settings = {"output": output, "output_format": kind}
         return log.emit("convert", settings, [{"jobs": jobs_written(log.trace, kind)}], lost)
     note(*lost)
-    say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
+    say(f"{counted(jobs_written(log.trace, kind))} to {output} ({kind})")
 
 
-def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
+def _to_folder(out: str, as_json: bool, options: dict[str, Any]) -> None:
     """Convert a log in pieces; reject options that need the whole log."""
     from ...trace.parquet import write_folder
     from ..periods import Pieces
 
-    pieces = Pieces(given)
+    pieces = Pieces(options)
     folder = write_folder(pieces, out)
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
     if as_json:
         settings = {**settings_of(pieces.opening), "output": out, "output_format": "folder"}
-        about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
+        about = {"source": ", ".join(options["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
     note(*warnings)
@@ -85,7 +82,7 @@ KEY = "batchcast-anonymize.key"
 @option("--ids keep|renumber [keep]", "Keep job numbers, or number jobs from 1.")
 @option("--keep COLUMNS...", "Columns to keep readable.")
 def anonymize(
-    output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **given: Any
+    output: str, key_file: str | None, key_env: str | None, mark_formulas: bool, as_json: bool, **options: Any
 ) -> None:
     """Replace the names in LOG by tokens: users, groups, accounts, job names, paths, queues.
 
@@ -96,17 +93,14 @@ def anonymize(
     batchcast anonymize jobs.txt -o shared.parquet --shift-times random
     """
     from ...trace.anonymize import anonymize
-    from ...trace.write import check_formulas, kind_of, not_carried, write_by_ending
+    from ...trace.write import not_carried, write_by_ending
 
-    kind = kind_of(output)
-    check_formulas(output, kind, mark_formulas)
-    refuse_two_on_stdout(output, as_json)
-    _refuse_same(given["log"], output)
-    step = _step(given["round_times"])  # checked before the key: a wrong option must not create a key file
+    kind = _checked_format(output, mark_formulas, as_json, options["log"])
+    step = _step(options["round_times"])  # checked before the key: a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
-    shift, ids = _shift(given["shift_times"], key), given["ids"]
-    log = take_log(given)
-    keeps, numeric = split_words(given["keep"]), kind == "swf"
+    shift, ids = _shift(options["shift_times"], key), options["ids"]
+    log = take_log(options)
+    keeps, numeric = split_words(options["keep"]), kind == "swf"
     shared, treated = anonymize(log.trace, key, shift=shift, step=step, ids=ids, keep=keeps, numeric=numeric)
     write_by_ending(shared, output, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
@@ -125,10 +119,9 @@ def anonymize(
         settings: dict[str, Any] = {"output": output, "output_format": kind, "key": shown_key}
         settings |= {"shift_s": shift, "round_s": step, **risk, "ids": ids, "keep": keeps or None}
         return log.emit("anonymize", settings, rows, notes)
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
 
-    columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
-    columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
+    columns = columns_of("column", "treatment|what was done", "distinct|different|count", "why")
     table = Table(f"{counted(len(shared))} to {output} ({kind})", columns, rows)
     show_blocks(table, stderr=output == "-")
     note(*notes)
@@ -136,7 +129,6 @@ def anonymize(
 
 def _step(text: str | None) -> float:
     """Return the step in seconds for rounding times; 0 leaves times unchanged."""
-    from ...units import SPAN_FORMS, parse_span
 
     if text is None:
         return 0.0
@@ -174,7 +166,6 @@ def _key(key_file: str | None, key_env: str | None) -> tuple[bytes, list[str]]:
 def _shift(text: str | None, key: bytes) -> float:
     """Return the seconds by which every time is shifted."""
     from ...trace.anonymize import shift_of
-    from ...units import SPAN_FORMS, parse_span
 
     if text is None:
         return 0.0
@@ -187,10 +178,20 @@ def _shift(text: str | None, key: bytes) -> float:
         raise UsageError(f"--shift-times: {text!r} (accepted: whole seconds, {SPAN_FORMS}, random)") from None
 
 
-def _refuse_same(logs: Sequence[str], out: str) -> None:
-    """Raise UsageError if the output would replace one of the logs."""
+def _checked_format(out: str, mark_formulas: bool, as_json: bool, logs: Sequence[str]) -> str:
+    """Return the format of the output file.
+
+    Raises UsageError if the format has no formulas to mark, or if the output would replace one of the logs or would go
+    to stdout beside the JSON document.
+    """
     from pathlib import Path
 
+    from ...trace.write import check_formulas, kind_of
+
+    kind = kind_of(out)
+    check_formulas(out, kind, mark_formulas)
     for log in logs:
         if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
             raise UsageError(f"-o {out} is the log itself", hint="another name")
+    refuse_two_on_stdout(out, as_json)
+    return kind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import counted
+from ...units import counted, parse_duration
 from ..grammar import option, output_option, verb
 from ..output import document, emit, refuse_two_on_stdout, say, show_blocks
 
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     "--compare LOG...", "Generate a log like LOG and print the differences; write nothing.", "logs", type=click.Path()
 )
 def command(
-    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any
+    logs: Sequence[str],
+    as_json: bool,
+    seed: int,
+    output: str | None,
+    longest: str | None,
+    memory: bool,
+    **recipe_fields: Any,
 ) -> None:
     """Generate a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), time limits of Tsafrir,
     Etsion & Feitelson (2005), users who repeat applications in sessions.
@@ -47,8 +53,6 @@ def command(
     batchcast synth -o year.swf.gz --jobs 100000 --procs-total 512 --load 0.75 --seed 7
     batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
     """
-    from ...units import parse_duration
-
     limit = parse_duration(longest) if longest else None
     refuse_two_on_stdout(output or "", as_json)
     if memory and logs:
@@ -60,7 +64,7 @@ def command(
     elif output:
         from ...trace.synth import Recipe
 
-        recipe = Recipe(**given) if limit is None else Recipe(**given, longest=limit)
+        recipe = Recipe(**recipe_fields) if limit is None else Recipe(**recipe_fields, longest=limit)
         _write(recipe, seed, output, as_json, memory)
     else:
         raise UsageError("nothing to do", hint="-o OUT.swf.gz, or --compare LOG")
@@ -70,9 +74,9 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     """Generate and write the log; to a folder one block at a time."""
     import numpy as np
 
+    from ...trace.select import describe_log
     from ...trace.synth import make_blocks, make_log, with_memory
     from ...trace.write import FOLDER, kind_of, write_by_ending
-    from ..options import describe_log
 
     kind, settings = kind_of(output), asdict(recipe)
     if kind == FOLDER:

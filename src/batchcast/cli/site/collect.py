@@ -41,7 +41,7 @@ def _predictor_option(kind: str, what: str, default: str) -> Callable[..., Any]:
 )
 @option("--quiet", "Print only problems.")
 @log_option
-def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
+def command(once: bool, record: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Collect a cluster's history and store predictions, until stopped.
 
     Reads sacct in overlapping windows, then squeue in every cycle. It changes no job unless the setting `plan` switches
@@ -55,7 +55,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     from ...service.settings import keep_since, load, machine_at
     from ...store.database import Store, single_writer
 
-    settings = load(flags)
+    settings = load(options)
     predictors = {name: settings[name] for name in ("runtime", "wait", "memory", "limits")}
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"], **predictors}
     # wrong settings are reported before the first cycle
@@ -131,7 +131,7 @@ def _line(cycle: Any) -> str:
 @option("--listen PATH|HOST:PORT", "Path of a unix socket, or a port on loopback.  [default: the setting `listen`]")
 @option("--quiet", "Do not log requests.")
 @log_option
-def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
+def serve(listen: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Answer start, walltime, report, accuracy and health over HTTP from the store, until stopped.
 
     GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy and /v1/health return the
@@ -142,7 +142,7 @@ def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     from ...service.http.server import Server
     from ...service.settings import load
 
-    settings = load({**flags, "listen": listen})
+    settings = load({**options, "listen": listen})
     refuse_open_store(settings)
     stop = stop_on_signals()
     with Server(settings, settings["listen"], say, quiet) as server:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, NoAnswer, UsageError
-from ...units import counted, span
+from ...units import counted
 from ..grammar import option, verb
-from ..output import Row, document, echo, emit, print_columns, progress, say, show_blocks
-from ..site_options import clock, cluster_of, parse_when, site_options, site_settings
+from ..output import Row, document, echo, emit, print_rows, progress, say, show_blocks, text_of
+from ..site_options import cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
 
-SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
+DOCUMENT_SETTINGS = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
 """Settings that the JSON documents contain."""
 
 
@@ -52,12 +53,12 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         warnings.append(error.message)
     if as_json:
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
-        shown |= {name: settings[name] for name in SHOWN} | {"past": rows}
+        shown |= {name: settings[name] for name in DOCUMENT_SETTINGS} | {"past": rows}
         shown |= {} if judged is None else {"validity": judged.row()}
         return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
     say(*warnings)
     if waiting:
-        print_columns(table(waiting), left=3)
+        _print_rows(waiting)
     parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
@@ -70,18 +71,16 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
 def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: int) -> None:
     """Print the simulated effect of planning: measures of all jobs and by size, and the users whose waits change."""
     from ...metrics.paired import Difference
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
     from ...report.difference import SCHEDULE, difference_blocks, difference_words
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
     whole, sizes = ([row for row in simulated if (row["size"] == "all") == is_all] for is_all in (True, False))
-    naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
-    columns = [
-        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
-        *(TableColumn("now_s", "mean wait, own limits", "seconds"), TableColumn("then_s", "then", "seconds")),
-        TableColumn("difference", "difference, 90 % interval over bursts", "difference"),
-    ]
+    columns = columns_of(
+        "by", "group", "jobs|jobs|count", "now_s|mean wait, own limits|seconds", "then_s|then|seconds",
+        "difference|difference, 90 % interval over bursts|difference",
+    )  # fmt: skip
     groups = [{**row, "difference": difference_words(Difference.get(row, "wait_s"), "seconds")} for row in groups]
     note = (
         "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
@@ -92,6 +91,7 @@ def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: in
         for arm in dict.fromkeys(group["policy"] for group in groups)
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
+    naming = columns_of("size", "policy|plan")
     compared = [*difference_blocks(whole, SCHEDULE, naming), *difference_blocks(sizes, SCHEDULE, naming)]
     show_blocks(*with_judgement([*blocks, *compared, *tables], judgement(judged, cpus)))
 
@@ -108,7 +108,7 @@ ROUNDS = 5
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
 @option("--on", "Plan again after --off.")
 @option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
-def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> None:
+def command(off: bool, on: bool, audit: bool, as_json: bool, **options: Any) -> None:
     """Show, start or stop planning: which waiting jobs batchcast has given a new time limit or priority.
 
     The collector plans if the setting `plan` is limits, order or both. Limits: it sets the time limit of waiting jobs
@@ -117,29 +117,29 @@ def command(off: bool, on: bool, audit: bool, as_json: bool, **given: Any) -> No
     sets priorities (SiteFactor), least work first, and long-waiting jobs by arrival. The work is counted by predictions
     or by time limits (`plan_order_by`).
     """
-    if given["dry_run"] + off + on + audit > 1:
+    if options["dry_run"] + off + on + audit > 1:
         raise UsageError("use one of --dry-run, --off, --on, --audit")
     wrong: list[Any] = []
     # Restoring limits must work even if other settings are wrong.
-    settings = site_settings(given, passed_over=wrong if off else None)
+    settings = site_settings(options, passed_over=wrong if off else None)
     if settings["scheduler"] != "slurm":
         raise UsageError("planning works only with Slurm")
-    if given["machine"] is not None and not given["dry_run"]:
+    if options["machine"] is not None and not options["dry_run"]:
         raise UsageError("--machine needs --dry-run")
-    if given["dry_run"]:
-        return _dry_run(settings, given["starttime"], given["machine"], given["seed"], as_json)
+    if options["dry_run"]:
+        return _dry_run(settings, options["starttime"], options["machine"], options["seed"], as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
     else:
         warnings, results = _stored(settings, audit)
     if as_json:
-        shown = {name: settings[name] for name in SHOWN}
+        shown = {name: settings[name] for name in DOCUMENT_SETTINGS}
         verb = "off" if off else "on" if on else "audit" if audit else "standing"
         return emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
     say(*warnings)
     if results:
-        print_columns(table(results), left=3)
+        _print_rows(results)
 
 
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
@@ -251,17 +251,9 @@ def _of_order(row: Any) -> dict[str, Any]:
     return {"limit_from_s": math.nan, "limit_to_s": math.nan, "why": why}
 
 
-def table(results: list[dict[str, Any]]) -> list[list[str]]:
-    """Return titles and cells: durations as Slurm prints them, instants as clock times."""
+def _print_rows(rows: Sequence[Row]) -> None:
+    """Print rows with their reasons last; an infinite time limit is UNLIMITED, as Slurm prints it."""
     now = time.time()
-
-    def cell(name: str, value: Any) -> str:
-        if name == "at":
-            return clock(value, now)
-        if name.endswith("_s"):
-            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else span(value)
-        return str(value)
-
-    order = sorted(results[0], key=lambda name: name == "why")
-    titles = [name.removesuffix("_s").replace("_", " ").upper() for name in order]
-    return [titles, *([cell(name, one[name]) for name in order] for one in results)]
+    keys = sorted(rows[0], key=lambda key: key == "why")
+    cells = {key: lambda row, key=key: text_of(key, row[key], now).replace("unlimited", "UNLIMITED") for key in keys}
+    print_rows(", ".join(keys), rows, left=3, cells={**cells, "why": itemgetter("why")})

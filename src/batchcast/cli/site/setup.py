@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SERVICES = ("batchcast-collect.service", "batchcast-export.service", "batchcast-serve.service")
 ASK_SLURM = ("batchcast-collect.service",)
 START = "batchcast-start"
-OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.lua", "cli_filter.lua", START)
+OTHER_FILES = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.lua", "cli_filter.lua", START)
 PROGRAM = "/opt/batchcast/bin/batchcast"
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
@@ -53,7 +53,7 @@ def unit_files(
     from ...service.settings import settings_file
 
     folder = files("batchcast.service") / "units"
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in (*SERVICES, *OTHERS)}
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in (*SERVICES, *OTHER_FILES)}
     for name in SERVICES:
         text = texts[name].replace(PROGRAM, program)
         if is_open:
@@ -84,13 +84,13 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 @site_options
 @option("--no-ask", "Check only settings, programs and store; call no daemon.")
 @option("--settings", "Show every setting, its value and where it was set.", "show_settings")
-def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
+def doctor(no_ask: bool, show_settings: bool, as_json: bool, **options: Any) -> None:
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
     from ...clusters.check import check_clusters
     from ...service.operations.doctor import check, settings_in_force
 
-    settings = site_settings(flags)
+    settings = site_settings(options)
     force = settings_in_force(settings)
     if show_settings and not as_json:
         width = max(len(s["setting"]) for s in force)

@@ -10,15 +10,17 @@ import math
 import os
 import re
 import time
+from operator import itemgetter
 from typing import Any
 
 import click
 
 from ...errors import BatchcastError, UsageError
+from ...predict.protocol import method_name
 from ...units import counted, format_memory, span
 from ..grammar import JSON, Verbs, formulas_option, option, output_option
-from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
-from ..site_options import clock, cluster_of, myself, site_options, site_settings, time_span
+from ..output import clock, document, emit, note, print_parsable, print_rows, refuse_two_on_stdout, say
+from ..site_options import cluster_of, myself, site_options, site_settings, time_span
 
 
 class _InOrder(Verbs):
@@ -41,7 +43,7 @@ def site() -> None:
 @option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
 @option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
 @option("-P, --parsable2", "Print the sums with columns separated by |.")
-def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
+def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **options: Any) -> None:
     """Delete old finished jobs and their predictions; by default only show what would be deleted.
 
     Predictions are summed by month and method before they are deleted; the sums stay in the store and are printed.
@@ -52,7 +54,7 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     from ...store.database import Store
     from ...store.history import due, remove_some
 
-    settings = site_settings(flags, retention_days=keep)
+    settings = site_settings(options, retention_days=keep)
     days, limit = settings["retention_days"], keep_since(settings, time.time())
     before = -1e300 if limit is None else limit
     cluster, store = cluster_of(settings), Store(settings["store"])
@@ -116,15 +118,15 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 def _print(results: list[dict[str, Any]]) -> None:
     """Print the sums of deleted predictions as a table."""
-    from ...predict.protocol import method_name
-
-    lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
-    for r in results:
-        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
-        counts = [str(r["forecasts"]), str(r["came_out"]), error]
-        who = [r["month"], r["kind"], r["moment"], method_name(r["predictor"])]
-        lines.append([*who, *counts, percent(r["coverage_50"]), percent(r["coverage_90"])])
-    print_columns(lines, left=4)
+    cells = {
+        "predictor": lambda r: method_name(r["predictor"]),
+        "mae_s": lambda r: format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"]),
+    }
+    columns = (
+        "month, kind|FORECAST OF, moment|WHEN, predictor|BY, forecasts, came_out, "
+        "mae_s|MEAN ERROR, coverage_50|WITHIN 50%, coverage_90|WITHIN 90%"
+    )
+    print_rows(columns, results, left=4, cells=cells)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
@@ -144,7 +146,7 @@ def token() -> None:
 @site_options
 @option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
 @option("--label TEXT", "Label of the token.", default="", show_default=False)
-def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
+def create(user: str, days: float, label: str, as_json: bool, **options: Any) -> None:
     """Create a token for USER and print it once.
 
     \b
@@ -158,7 +160,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
 
     if not _NAME.fullmatch(user):
         raise UsageError(f"not a user's name: {user[:70]!r} (accepted: letters, digits, _ . @ -)")
-    settings = site_settings(flags)
+    settings = site_settings(options)
     now = time.time()
     until = now + days * 86400
     with Store(settings["store"]) as store, store.begin() as connection:
@@ -176,12 +178,12 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
 @token.command("list", json=JSON)
 @site_options
 @option("-P, --parsable2", "Print columns separated by |.")
-def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
+def show(parsable2: bool, as_json: bool, **options: Any) -> None:
     """List every token: id, user, label, expiry, and whether it is valid."""
     from ...store.reader import Reader
     from ...store.tokens import state_of
 
-    settings = site_settings(flags)
+    settings = site_settings(options)
     now = time.time()
     with Reader(settings["store"]) as reader:
         tokens = reader.ask("tokens")
@@ -197,20 +199,18 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     elif parsable2:
         print_parsable(results)
     else:
-        titles = [name.removesuffix("_s").upper() for name in results[0]]
-        cells = [[clock(one[name], now) if name.endswith("_s") else one[name] for name in one] for one in results]
-        print_columns([titles, *cells], left=6)
+        print_rows(", ".join(results[0]), results, left=6, cells={"label": itemgetter("label")}, now=now)
 
 
 @token.command(json=JSON)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
-def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+def revoke(ids: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Revoke tokens by id; the service rejects them within two seconds."""
     from ...store import tokens
     from ...store.database import Store
 
-    settings = site_settings(flags)
+    settings = site_settings(options)
     with Store(settings["store"]) as store, store.begin() as connection:
         gone = tokens.revoke(connection, ids, time.time())
     if as_json:
@@ -238,7 +238,7 @@ def _is_known(user: str) -> bool:
 @option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
 @option("-E, --endtime TIME", "Jobs submitted before this time.")
 @option("--as-told", "Write the times that predictors received, without later corrections.")
-def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **given: Any) -> None:
+def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **options: Any) -> None:
     """Write the stored job history as a log: finished and waiting jobs.
 
     A waiting job has the status pending, its wait so far and no run time. Running jobs are omitted.
@@ -254,8 +254,8 @@ def export(output: str, mark_formulas: bool, as_told: bool, as_json: bool, **giv
     refuse_two_on_stdout(output, as_json)
     kind = _format_of(output)
     check_formulas(output, kind, mark_formulas)
-    settings = site_settings(given)
-    since, until = time_span(given)
+    settings = site_settings(options)
+    since, until = time_span(options)
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
     os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
     write_by_ending(trace, output, kind, mark_formulas=mark_formulas)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @option("--seed", "Random seed of the methods.", type=int, default=0)
 @workers_option
 @option("--details", "Print every table and sentence of the report.")
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Report on LOG: unused core-hours, prediction errors, and how much sooner jobs would start.
 
     Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv. LOG is SWF, a
@@ -50,19 +50,19 @@ def command(**given: Any) -> None:
     Policies are fcfs, easy, easy-sjbf, conservative, forecast and your own MODULE:CLASS. Predictors and policies take
     settings: NAME:key=value,key=value. An unknown name lists what is accepted.
     """
-    evaluate_log(click.get_current_context(), given)
+    evaluate_log(click.get_current_context(), options)
 
 
-def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None = None, preface: str = "") -> None:
+def evaluate_log(call: click.Context, options: dict[str, Any], title: str | None = None, preface: str = "") -> None:
     """Evaluate the log that the command line names, and write the report; `title` and `preface` head the page.
 
     With `--details` on a terminal, the log's properties that need no computation are printed first.
     """
-    free = given["scheduler"] is None and given["machine"] is None and "policies" not in typed_options(call)
-    scheduler, machine = take_nodes(given)
-    plan, chosen = take_plan(given)
-    log = take_log(given)
-    machine, log, mask = settle(machine, log, take_score(given, log))
+    free = options["scheduler"] is None and options["machine"] is None and "policies" not in typed_options(call)
+    scheduler, machine = take_nodes(options)
+    plan, chosen = take_plan(options)
+    log = take_log(options)
+    machine, log, mask = settle(machine, log, take_score(options, log))
     scheduler = "auto" if free else scheduler
     log.settings.update(chosen, scheduler=scheduler)
     from ...evaluation.evaluation import evaluate
@@ -71,28 +71,28 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
     from ...report.terminal import WIDEST, show
     from ...trace.whole_file import folder
 
-    compared = {"against": given["against"], "seed": given["seed"]}
+    compared = {"against": options["against"], "seed": options["seed"]}
     out = console()
-    with folder(given["output"]) as output_folder:
-        is_early = given["details"] and not given["as_json"] and out.is_terminal
+    with folder(options["output"]) as output_folder:
+        is_early = options["details"] and not options["as_json"] and out.is_terminal
         early = record_blocks(log.trace, mask, log.procs) if is_early else []
         show(out, early)
-        run: dict[str, Any] = {"workers": workers_for(given["workers"], len(log.trace)), "progress": progress}
+        run: dict[str, Any] = {"workers": workers_for(options["workers"], len(log.trace)), "progress": progress}
         run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
         run |= {"policy": plan.policies, "partitions": plan.partitions, **plan.clocks, **compared}
         evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
         command = shlex.join(["batchcast", *sys.argv[1:]])
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip
-    if given["as_json"]:
+    if options["as_json"]:
         return emit(text)
-    if given["details"]:
+    if options["details"]:
         for section in sections:
             show(out, [block for block in section.blocks if block not in early])
     else:
         show(out, answer(evaluation), width=WIDEST)
-    more = "" if given["details"] else ". --details prints every table."
-    out.print(f"\nReport: {Path(given['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
+    more = "" if options["details"] else ". --details prints every table."
+    out.print(f"\nReport: {Path(options['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
 
 
 @verb("demo", json="Print result.json instead of tables.")
@@ -128,7 +128,7 @@ LEVEL = 0.9
 @option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
 @option("--details", "For two reports: print every measure of A and B.")
-def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, as_json: bool, **given: int) -> None:
+def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, as_json: bool, **drawn: int) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
     Two reports: prints whether they are comparable, which settings differ, and what changed from A to B for each
@@ -152,7 +152,6 @@ def compare(a: str, b: str, log: Path | None, page: Path | None, details: bool, 
         raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
     if schedules and page is not None:
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
-    drawn = {name: given[name] for name in ("seed", "resamples")}
     if schedules:
         return _starts(a, b, log, drawn, as_json)
     from ...evaluation.comparison import compare

@@ -4,29 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...units import counted, format_memory, span
 from ..grammar import TABLES_OR_JSON, option, verb
-from ..options import describe_log, log_options, take_log
+from ..options import log_options, take_log
 from ..output import show_blocks
-
-if TYPE_CHECKING:
-    from ...report.blocks import Kind
 
 
 @verb("info", json=TABLES_OR_JSON)
 @log_options
 @option("--machine FILE", "Count the jobs that this machine can run.")
-def command(as_json: bool, machine: str | None, **given: Any) -> None:
+def command(as_json: bool, machine: str | None, **options: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin.
     Selection and cleaning options apply as in the other verbs.
     """
     from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
+    from ...trace.select import describe_log
 
-    log = take_log(given)
+    log = take_log(options)
     whole = summary(log.trace, log.procs)
     parts = {
         "status": endings(log.trace),
@@ -56,32 +54,26 @@ def command(as_json: bool, machine: str | None, **given: Any) -> None:
 
 
 TABLES = {
-    "status": ("How jobs ended", "status jobs share"),
-    "field": ("Known fields", "field known distinct meaning"),
-    "clean": ("What each cleaning rule (--clean) would remove on its own", "rule drops meaning"),
-    "machine": ("Jobs on the machine of --machine", "what jobs"),
-    "irregularity": ("Inconsistent records, and how a replay treats them", "irregularity jobs"),
+    "status": ("How jobs ended", "status", "jobs|jobs|count", "share|share|share"),
+    "field": ("Known fields", "field", "known|known|share", "distinct|different|count", "meaning"),
+    "clean": ("What each cleaning rule (--clean) would remove on its own", "rule", "drops|drops|count", "meaning"),
+    "machine": ("Jobs on the machine of --machine", "what|result", "jobs|jobs|count"),
+    "irregularity": ("Inconsistent records, and how a replay treats them", "irregularity|rule", "jobs|jobs|count"),
 }
 """Title and columns of the table of each part of the results, in the order of the output."""
-HEADINGS = {"distinct": "different", "what": "result", "irregularity": "rule"}
-"""Headings of the columns whose heading is not the column's name."""
-KINDS: dict[str, Kind] = {"jobs": "count", "drops": "count", "distinct": "count", "share": "share", "known": "share"}
-"""Formats of the columns that have numbers."""
 
 
 def _show(summaries: Mapping[str, Mapping[str, str]], parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print the summaries, which have a text for each name, and the tables of the parts; empty ones are left out."""
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
 
-    pair = [TableColumn("what", ""), TableColumn("value", "")]
     blocks = [
-        Table(title, pair, [{"what": what, "value": value} for what, value in texts.items()])
+        Table(title, columns_of("what|", "value|"), [{"what": what, "value": value} for what, value in texts.items()])
         for title, texts in summaries.items()
         if texts
     ]
-    for part, (title, names) in TABLES.items():
-        columns = [TableColumn(name, HEADINGS.get(name, name), KINDS.get(name, "text")) for name in names.split()]
-        blocks += [Table(title, columns, parts[part])] if parts.get(part) else []
+    for part, (title, *columns) in TABLES.items():
+        blocks += [Table(title, columns_of(*columns), parts[part])] if parts.get(part) else []
     show_blocks(*blocks)
 
 

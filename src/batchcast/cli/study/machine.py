@@ -16,15 +16,12 @@ from ..output import document, echo, emit, progress, say, show_blocks, write_tex
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
-    from ...report.blocks import Kind
 
-CAUSES: tuple[tuple[str, str, Kind], ...] = (
-    ("jobs", "jobs", "count"),
-    ("wait_hours", "wait-hours", "count"),
-    ("share", "of the recorded", "share"),
-    ("core_hours", "times processors", "count"),
-    ("core_share", "of the recorded", "share"),
-)
+CAUSES = (
+    "says|cause", "jobs|jobs|count", "wait_hours|wait-hours|count", "share|of the recorded|share",
+    "core_hours|times processors|count", "core_share|of the recorded|share",
+)  # fmt: skip
+"""Columns of the table of causes."""
 
 
 @click.group(cls=Verbs, short_help="Describe a cluster in a file: from Slurm, from slurm.conf, or from a log.")
@@ -107,7 +104,7 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
 @command.command(json="Print one JSON document: the machine, its evidence, and the test on later jobs.")
 @log_options
 @option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
-def learn(output: Path | None, as_json: bool, **given: Any) -> None:
+def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 
     The machine is learned on the first 60 % of the jobs and tested on the rest. The file gives the evidence for each
@@ -119,14 +116,14 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.validity import judged_on
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table, columns_of
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
     from ...simulation.on_nodes import simulate_on
     from ...trace.machine_files import toml_of
 
-    log = take_log(given)
+    log = take_log(options)
     with progress("Learning", 2) as tick:
         learned, trace, rest = split(log.trace, log.procs)
         tick(1)
@@ -145,6 +142,5 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     if as_json:
         return
     say(*learned.sentences())
-    columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
-    table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
+    table = Table("Waiting time of the test jobs by cause", columns_of(*CAUSES), [asdict(cause) for cause in causes])
     show_blocks(judgement(checked), table, stderr=True)

@@ -41,7 +41,7 @@ from ..periods import in_periods_option, refuse_others
 @option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.")
 @in_periods_option
 @table_options
-def command(new: str | None, protocol: str, by: str | None, of_memory: bool, seed: int, **given: Any) -> None:
+def command(new: str | None, protocol: str, by: str | None, of_memory: bool, seed: int, **options: Any) -> None:
     """Predict the run time (or peak memory) of every job of LOG at its submission, and score the predictions.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
@@ -53,32 +53,32 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     from ...evaluation.accuracy import figures, measures_of, score
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
-    from ...report.blocks import Block, TableColumn
+    from ...report.blocks import Block, columns_of
     from ...report.difference import difference_blocks, with_difference
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
-    specs = split_specs(given["predictors"] or (f"{usual},largest_recent" if of_memory else usual))
-    if given["in_periods"] is not None:
+    specs = split_specs(options["predictors"] or (f"{usual},largest_recent" if of_memory else usual))
+    if options["in_periods"] is not None:
         refuse_others({"protocol", "seed"})
         if protocol == "both":
             raise UsageError("--in-periods reads the log only once", hint="--protocol honest, or --protocol paper")
-        return forecasts_in_periods("runtime", specs, {**given, "seed": seed}, protocol)
+        return forecasts_in_periods("runtime", specs, {**options, "seed": seed}, protocol)
     if new is not None:
         if of_memory:
             raise UsageError("--new predicts a run time, not memory", hint="leave out --memory")
-        return _answer_new(new, specs, seed, given)
-    log = take_log(given)
-    mask = take_score(given, log)
-    against = given["against"]
+        return _answer_new(new, specs, seed, options)
+    log = take_log(options)
+    mask = take_score(options, log)
+    against = options["against"]
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
     settings |= {"target": target} if of_memory else {}
     results, refits = list[dict[str, Any]](), list[dict[str, Any]]()
     tables, explained = list[Block](), list[Block]()
-    options: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
+    scoring: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:
-            scores = score(log.trace, specs, protocol=each, tick=tick, **options).held_against(against)
+            scores = score(log.trace, specs, protocol=each, tick=tick, **scoring).held_against(against)
         never_ran = scores.never_ran
         refits += [
             {"predictor": spec, "protocol": each, **row} for spec, of in scores.rows.items() for row in of.trained
@@ -91,22 +91,22 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
         results += [{**row, **named} for row in overall + grouped]
         measures = measures_of(scores.per)
         tables.append(with_difference(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
-        explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
+        explained += difference_blocks(overall, measures, columns_of("predictor"))
         explained += planned_table(scores.rows)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
-    if (file := given["trace_parameters"]) is not None:
+    if (file := options["trace_parameters"]) is not None:
         from ...report.tables import write_parameters
 
         write_parameters(file, refits)
         say(f"parameters of {len(refits)} refits: {file}")
     noun, are = ("job", "is") if never_ran == 1 else ("jobs", "are")
     notes = [f"{never_ran:,} {noun} {_unscored(of_memory)} and {are} not scored"] if never_ran else []
-    if given["as_json"]:
+    if options["as_json"]:
         return log.emit("runtime", settings, results, notes, never_ran=never_ran)
     headline, next_step = _best(overall, of_memory)
     tables += [f"{note}." for note in notes]
-    show_tables(tables, given["details"], explained, headline=headline, next_step=next_step)
+    show_tables(tables, options["details"], explained, headline=headline, next_step=next_step)
 
 
 def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
@@ -136,14 +136,14 @@ BOUND = 0.9
 """Level of the upper bound printed for a new job."""
 
 
-def _answer_new(new: str, specs: list[str], seed: int, given: dict[str, Any]) -> None:
+def _answer_new(new: str, specs: list[str], seed: int, options: dict[str, Any]) -> None:
     """Print every predictor's run time of one new job, learned from the whole log up to its submission."""
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
     from ...predict.protocol import Prediction
     from ...predict.recommend import bound_at
 
     job = parse_new(new, ("procs",))
-    log = take_log(given)
+    log = take_log(options)
     at = instant(log.trace, job.at)
     at = end_of(log.trace) if at is None else at
     asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
@@ -156,7 +156,7 @@ def _answer_new(new: str, specs: list[str], seed: int, given: dict[str, Any]) ->
         rows.append({"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound, "level": level,
                      "basis": one.basis[0] if one.basis else ""})  # fmt: skip
     settings = {"predictor": specs, "new": new, "seed": seed}
-    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, given["as_json"])
+    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, options["as_json"])
 
 
 def _unscored(of_memory: bool) -> str:

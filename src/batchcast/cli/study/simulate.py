@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import InputError, UsageError
 from ..grammar import option, table_options, verb
 from ..options import Log, log_options, predictor_options, replicate_options, score_options, take_chosen, take_log
-from ..output import log_as_typed, note, progress, show_tables
+from ..output import log_as_typed, note, progress
 from ..periods import in_periods_option, refuse_others
 from ..periods import schedules as schedules_in_periods
-from ..schedule_options import next_step, node_options, plan_options, settle, take_nodes, take_order, take_plan
+from ..schedule_options import node_options, plan_options, settle, show_simulation, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 @replicate_options
 @in_periods_option
 @table_options
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Simulate scheduling policies on LOG, and print waits and slowdowns.
 
     \b
@@ -53,7 +54,6 @@ def command(**given: Any) -> None:
 
     import numpy as np
 
-    from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
     from ...evaluation.validity import DOUBTS, judge
     from ...machines.machine import parse_changes
@@ -61,21 +61,20 @@ def command(**given: Any) -> None:
     from ...simulation.models import Nodes, Pool
     from ...simulation.workload import no_job
 
-    changed, (scheduler, described) = given["settings"], take_nodes(given)
+    changed, (scheduler, described) = options["settings"], take_nodes(options)
     slurm = scheduler == "slurm"
-    order = take_order(given, slurm)
+    order = take_order(options, slurm)
     if changed and not slurm:
         raise UsageError(f"--set {changed[0]}: settings of a machine need --machine FILE; for a pool of processors: "
                          "batchcast help simulate --all", hint="batchcast machine capture -o machine.toml")  # fmt: skip
-    plan, chosen = take_plan(given)
-    if given["in_periods"] is not None:
+    plan, chosen = take_plan(options)
+    if options["in_periods"] is not None:
         refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
-        options = {name: given[name] for name in ("wide", "default_request", "plan_level")}
-        return schedules_in_periods(plan, options, given)
-    if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
+        return schedules_in_periods(plan, options)
+    if options["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
         raise UsageError("-o writes a single schedule", hint="use one --policy and one --predictor")
-    log = take_log(given)
-    described, log, mask = settle(described, log, take_chosen(given, log))
+    log = take_log(options)
+    described, log, mask = settle(described, log, take_chosen(options, log))
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
     today: Model = Pool(log.procs, plan.partitions == "split", plan.clocks)
     model = today
@@ -94,52 +93,43 @@ def command(**given: Any) -> None:
             raise no_job(schedule.left_out)
         schedules[plan_name] = schedule
     first = next(iter(schedules.values()))
-    against = given["against"] or next(iter(schedules))
+    against = options["against"] or next(iter(schedules))
     if against not in schedules:
         raise UsageError(f"--against: no {against!r} (accepted: {'; '.join(schedules)})")
     inside = np.ones(len(log.trace), bool) if mask is None else mask
-    keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
+    keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=options["seed"])
     more: dict[str, dict[str, Any]] = {}
-    if given["replicates"]:
+    if options["replicates"]:
         from ...evaluation.differences import replicated
 
         def again(trace: Trace, plan_name: str) -> Schedule:
             name, spec = plans[plan_name]
             return model.run(trace, policies[name], spec)
 
-        with progress(f"Simulating {given['replicates']} replicates", given["replicates"]) as tick:
-            more = replicated(log.trace, list(plans), again, against, given["replicates"], given["seed"], tick)
+        with progress(f"Simulating {options['replicates']} replicates", options["replicates"]) as tick:
+            more = replicated(log.trace, list(plans), again, against, options["replicates"], options["seed"], tick)
     results = [
         {"policy": name, "predictor": spec, "runtime": spec, **each.measures(inside[each.rows]),
          "kernel_s": each.kernel_s, **keys[plan_name], **more.get(plan_name, {})}
         for (plan_name, (name, spec)), each in zip(plans.items(), schedules.values())
     ]  # fmt: skip
-    if given["schedule_file"]:
-        _write(given["schedule_file"], first, log, given["schedule_format"])
+    if options["schedule_file"]:
+        _write(options["schedule_file"], first, log, options["schedule_format"])
     notes = first.remarks
     kill = any(policy.kill for policy in plan.policies.values())
     limits = schedules.get("slurm, requested") if not (changed or order) else None
     checked = judge(today, log.trace, mask, limits, kill=kill)
-    if given["as_json"]:
+    if options["as_json"]:
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
         settings = {**chosen, "machine_procs": first.total, "against": against}
-        settings |= {name: given[name] for name in ("seed", "replicates")}
+        settings |= {name: options[name] for name in ("seed", "replicates")}
         return log.emit("simulate", settings, results, [*notes, *doubts], validity=checked.row())
-    from ...report.blocks import TableColumn
-    from ...report.difference import SCHEDULE, difference_blocks, with_difference
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, with_judgement
 
     note(*log.learned, *notes)
-    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    table = with_difference(simulation_table(results, len(first), first.total), results, SCHEDULE)
-    explained = difference_blocks(results, SCHEDULE, naming)
-    judged = judgement(checked, first.total, brief=not (given["details"] or given["replicates"]))
-    blocks = with_judgement([table], judged)
-    if given["replicates"]:  # a user who requests replicates wants to see the intervals
-        blocks, explained = [*blocks, *explained], []
-    following = next_step(checked, f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)")
-    show_tables(blocks, given["details"], explained, headline=_headline(results), next_step=following)
+    table = simulation_table(results, len(first), first.total)
+    evaluate = f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)"
+    show_simulation([table], checked, first.total, options, _headline(results), evaluate)
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -156,7 +146,6 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
     """Write the schedule as CSV; InputError if the file cannot be written."""
-    from ...errors import InputError
     from ...trace.schedule import write_batsim, write_schedule
 
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UsageError
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
-from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
+from ..options import Log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
@@ -53,7 +53,7 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @in_periods_option
 @workers_option
 @table_options
-def command(cancelled: str, protocol: str, **given: Any) -> None:
+def command(cancelled: str, protocol: str, **options: Any) -> None:
     """Predict the queue wait of every job of LOG at its submission, and score the predictions.
 
     LOG is SWF, a `sacct -P` dump, a PBS accounting log, CSV or Parquet: plain, .gz, .xz, or - for stdin. A prediction
@@ -65,45 +65,45 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     from ...predict.protocol import spec_words
     from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
-    from ...report.blocks import TableColumn
+    from ...report.blocks import columns_of
     from ...report.difference import WAIT as WAITS
     from ...report.difference import difference_blocks, with_difference
     from ...report.tables import wait_table
 
-    jobs, thresholds = given["places"], waits.parse_thresholds(given["quick_wait"])
-    places = waits.parse_jobs(jobs) if jobs else None
-    specs = split_specs(given["predictor"], "wait")
+    jobs, thresholds = options["places"], waits.parse_thresholds(options["quick_wait"])
+    job_range = waits.parse_jobs(jobs) if jobs else None
+    specs = split_specs(options["predictor"], "wait")
     check_installed("wait", specs)
     clock = None if protocol == "own" else protocol
-    if given["in_periods"] is not None:
+    if options["in_periods"] is not None:
         refuse_others({"protocol", "cancelled"})
-        return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled}, clock)
-    machine = _described(given["machine"], specs)
-    if given["new"] is not None:
-        return _answer_new(specs, cancelled, given, machine)
-    log = take_log(given)
+        return forecasts_in_periods("wait", specs, {**options, "cancelled": cancelled}, clock)
+    machine = _described(options["machine"], specs)
+    if options["new"] is not None:
+        return _answer_new(specs, cancelled, options, machine)
+    log = take_log(options)
     trace = log.trace
-    rows = waits.scored_rows(trace, places, cancelled)
+    rows = waits.scored_rows(trace, job_range, cancelled)
     head = trace[: waits.last_needed(rows)]
     inside = rows[: len(head)]
     on = waits.RecordedClock(clock, log.procs, trace.info.max_procs)
-    options = {"on": on, "cancelled": cancelled, "machine": machine}
+    replay = {"on": on, "cancelled": cancelled, "machine": machine}
 
-    def of(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
-        return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **options)
+    def compare_group(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
+        return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **replay)
 
     tasks = [
-        Task(f"Predicting waits with {', '.join(map(spec_words, group))}", waits.last_needed(rows), of(group))
-        for group in waits.passes(specs)
+        Task(f"Predicting waits with {', '.join(map(spec_words, one))}", waits.last_needed(rows), compare_group(one))
+        for one in waits.passes(specs)
     ]
-    bars = under_bars("Forecasting waits", tasks, workers_for(given["workers"], len(trace)), progress)
+    bars = under_bars("Forecasting waits", tasks, workers_for(options["workers"], len(trace)), progress)
     done = sorted((run for runs in bars for run in runs), key=lambda run: specs.index(run[1].predictor))
     first = {spec: next(run for _, run in done if run.predictor == spec) for spec in specs}
     points = {spec: run.forecasts.points for spec, run in first.items()}
     scores = {spec: waits.crps(run, head) for spec, run in first.items()}
     search = {spec: max(run.search_s for _, run in done if run.predictor == spec) for spec in specs}
     results = [waits.figures(run, head, inside, threshold) for threshold, run in done]
-    reference, seed = reference_of(specs, given["against"], WAIT), given["seed"]
+    reference, seed = reference_of(specs, options["against"], WAIT), options["seed"]
     waits.at_pqstars_share(results, done, head, inside)
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
     results = [{**row, **keys[row["predictor"]]} for row in results]
@@ -112,17 +112,17 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
         for why, count in waits.irregular_waits(trace, log.procs).items()
         if count
     ]
-    if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        notes.append(f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+    if job_range and jobs and not jobs.endswith(":") and job_range[1] > len(trace):
+        notes.append(f"--places {jobs}: the log ends at job {len(trace)}, so {job_range[0]}:{len(trace)} are scored")
     costs = {spec: cost for spec, cost in search.items() if cost}
     settings = {
         **log.settings, "predictor": specs, "jobs": jobs, "quick_s": thresholds, "cancelled": cancelled,
-        "protocol": protocol, "machine": given["machine"], "against": reference, "seed": seed, "search_s": costs,
+        "protocol": protocol, "machine": options["machine"], "against": reference, "seed": seed, "search_s": costs,
     }  # fmt: skip
     title = f"Wait predictions · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
-    if given["page"] is not None:
-        _write_page(given["page"], log, wait_table(results, title), done, inside, thresholds[0], settings)
-    if given["as_json"]:
+    if options["page"] is not None:
+        _write_page(options["page"], log, wait_table(results, title), done, inside, thresholds[0], settings)
+    if options["as_json"]:
         wait = waits.recorded_wait(trace)
         shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
         return log.emit("wait", settings, results, notes, **shares)
@@ -130,11 +130,11 @@ def command(cancelled: str, protocol: str, **given: Any) -> None:
     note(*notes)
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
-    shown = results if given["details"] else once
+    shown = results if options["details"] else once
     table = with_difference(wait_table(shown, title), shown, WAITS)
-    explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
+    explained = difference_blocks(once, WAITS, columns_of("predictor"))
     following = _next_step(len(trace), specs)
-    show_tables([table, *searches], given["details"], explained, headline=_best(once), next_step=following)
+    show_tables([table, *searches], options["details"], explained, headline=_best(once), next_step=following)
 
 
 def _best(rows: Sequence[dict[str, Any]]) -> str:
@@ -168,6 +168,7 @@ def _write_page(
     from ...evaluation.wait import recorded_wait, scored_groups
     from ...report.blocks import page as make_page
     from ...report.wait_page import wait_sections
+    from ...trace.select import describe_log
     from ...version import __version__
 
     head = log.trace[: len(rows)]
@@ -198,15 +199,15 @@ def _described(path: str | None, specs: list[str]) -> Machine | None:
     return open_machine(path)
 
 
-def _answer_new(specs: list[str], cancelled: str, given: dict[str, Any], machine: Machine | None) -> None:
+def _answer_new(specs: list[str], cancelled: str, options: dict[str, Any], machine: Machine | None) -> None:
     """Print every predictor's wait of one new job, learned from the whole log up to its submission."""
     import numpy as np
 
     from ...evaluation.new_jobs import instant, parse_new, with_new_jobs
     from ...evaluation.wait import RecordedClock, run_wait
 
-    job = parse_new(given["new"])
-    log = take_log(given)
+    job = parse_new(options["new"])
+    log = take_log(options)
     trace, at = log.trace, instant(log.trace, job.at)
     asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
     whole, (place,) = with_new_jobs(trace, [asked], float(trace.submit_time[-1]) if at is None else at)
@@ -220,5 +221,5 @@ def _answer_new(specs: list[str], cancelled: str, given: dict[str, Any], machine
         rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),
                      "wait_s": float(said.points[place]), "bound_s": bound, "level": float(level),
                      "basis": said.basis[place]})  # fmt: skip
-    settings = {"predictor": specs, "new": given["new"], "cancelled": cancelled}
-    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, given["as_json"])
+    settings = {"predictor": specs, "new": options["new"], "cancelled": cancelled}
+    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, options["as_json"])

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...units import parse_when, span
 from ..grammar import option, table_options, verb
 from ..options import log_options, replicate_options, score_options, take_chosen, take_log, workers_for, workers_option
-from ..output import echo, note, progress, show_tables
-from ..schedule_options import described_machine, next_step, settle
+from ..output import echo, note, printed, progress, show_tables
+from ..schedule_options import described_machine, settle, show_simulation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...report.blocks import Block
+    from ...report.blocks import Table
     from ...results.whatif import WhatIf
     from ..options import Log
 
@@ -35,7 +36,7 @@ NOW = "now"
 @replicate_options
 @workers_option
 @table_options
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Simulate LOG under Slurm on the present machine and on changed ones, and compare waits by group.
 
     \b
@@ -55,11 +56,11 @@ def command(**given: Any) -> None:
     --reserve names jobs that an outage would delay, and the start of that week that delays the least work. Without LOG,
     --reserve and --extend are about the jobs that run and wait now, from the collector's store.
     """
-    if not given["log"] or given["extend"]:
-        return _live(given)
-    if given["reserve"]:
-        return _reserve(given)
-    if not given["variants"]:
+    if not options["log"] or options["extend"]:
+        return _live(options)
+    if options["reserve"]:
+        return _reserve(options)
+    if not options["variants"]:
         raise click.UsageError("Missing option '--vary' or '--reserve'.")
     import numpy as np
 
@@ -67,13 +68,13 @@ def command(**given: Any) -> None:
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
 
-    variants, described = _each(given["variants"]), described_machine(given["machine"])
-    log = take_log(given)
-    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, take_chosen(given, log))
-    plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
-    if given["demand"]:
-        return _grow(given, log, plan)
-    workers = workers_for(given["workers"], len(log.trace))
+    variants, described = _each(options["variants"]), described_machine(options["machine"])
+    log = take_log(options)
+    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, take_chosen(options, log))
+    plan, seed, replicates = Variants.of(machine, variants), options["seed"], options["replicates"]
+    if options["demand"]:
+        return _grow(options, log, plan)
+    workers = workers_for(options["workers"], len(log.trace))
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
         for name in plan.machines
@@ -86,16 +87,13 @@ def command(**given: Any) -> None:
     inside = np.ones(len(log.trace), bool) if mask is None else mask
     found = plan.result(log.trace, made, inside, log.procs, seed, more)
     notes = [*log.learned, *found.notes]
-    if given["as_json"]:
+    if options["as_json"]:
         settings = {"variants": list(plan.machines), "seed": seed, "replicates": replicates}
         return log.emit("whatif", settings, [*found.rows, *found.groups], notes, validity=found.validity.row())
     note(*notes)
-    blocks, explained = _tables(found, brief=not (given["details"] or replicates))
-    if replicates:  # a user who requests replicates wants to see the intervals
-        blocks, explained = [*blocks, *explained], []
+    tables = _tables(found, brief=not (options["details"] or replicates))
     grow = "add --demand +20% to see whether the gain remains when the amount of work grows"
-    following = next_step(found.validity, grow)
-    show_tables(blocks, given["details"], explained, headline=_headline(found.rows), next_step=following)
+    show_simulation(tables, found.validity, found.schedules[NOW].total, options, _headline(found.rows), grow)
 
 
 for _parameter in command.params:
@@ -103,57 +101,64 @@ for _parameter in command.params:
         _parameter.required = False
 
 
-def _grow(given: dict[str, Any], log: Log, plan: Any) -> None:
+def _grow(options: dict[str, Any], log: Log, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
     from ...results.whatif import growth, parse_growth, smallest
-    from ...units import span
 
-    share, target = parse_growth(given["demand"])
-    replicates = given["replicates"] or 5
-    workers = workers_for(given["workers"], len(log.trace))
-    options: dict[str, Any] = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
+    share, target = parse_growth(options["demand"])
+    replicates = options["replicates"] or 5
+    workers = workers_for(options["workers"], len(log.trace))
     with progress("Simulating grown logs", None) as tick:
-        grown = growth(log.trace, plan, share, **options, tick=tick)
-    if given["as_json"]:
+        grown = growth(
+            log.trace,
+            plan,
+            share,
+            procs=log.procs,
+            replicates=replicates,
+            seed=options["seed"],
+            workers=workers,
+            tick=tick,
+        )
+    if options["as_json"]:
         settings = {"variants": list(plan.machines), "demand": share, "replicates": replicates}
         settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
         return log.emit("whatif", settings, grown.rows, grown.notes)
-    show_tables([growth_table(grown.rows, grown.notes[0])], given["details"])
+    show_tables([growth_table(grown.rows, grown.notes[0])], options["details"])
     if target == target:
         for word, name in smallest(grown.rows, target).items():
             which = "the present machine" if name == NOW else name or "no variant"
             echo(f"users react {word}: {which} keeps 90 % of waits below {span(target)}")
 
 
-def _reserve(given: dict[str, Any]) -> None:
+def _reserve(options: dict[str, Any]) -> None:
     """Simulate a planned outage on LOG and print what it delays."""
     from ...events.machine_size import machine_of_log
     from ...results.whatif import outage
     from ...simulation.outage import parse_outage
     from ...trace.select import parse_date, zone
 
-    if given["variants"] or given["replicates"]:
+    if options["variants"] or options["replicates"]:
         raise click.UsageError("--reserve cannot be combined with --vary or --replicates.")
-    log = take_log(given)
+    log = take_log(options)
     info = log.trace.info
-    planned = parse_outage(given["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
-    machine, log, _ = settle(described_machine(given["machine"]) or machine_of_log(log.trace, log.procs), log, None)
+    planned = parse_outage(options["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
+    machine, log, _ = settle(described_machine(options["machine"]) or machine_of_log(log.trace, log.procs), log, None)
     planned.names(machine)
-    workers = workers_for(given["workers"], len(log.trace))
+    workers = workers_for(options["workers"], len(log.trace))
     with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
         result = outage(log.trace, machine, planned, procs=log.procs, workers=workers, tick=tick)
-    if given["as_json"]:
+    if options["as_json"]:
         results = [*result.rows, *({"part": "group", **row} for row in result.groups)]
-        return log.emit("whatif", {"reserve": given["reserve"]}, results, result.notes)
+        return log.emit("whatif", {"reserve": options["reserve"]}, results, result.notes)
     note(*result.notes)
     from ...report.outage import outage_blocks
 
-    blocks, more = outage_blocks(result.rows, result.groups, given["details"])
-    show_tables(blocks, given["details"], more)
+    blocks, more = outage_blocks(result.rows, result.groups, options["details"])
+    show_tables(blocks, options["details"], more)
 
 
-def _live(given: dict[str, Any]) -> None:
+def _live(options: dict[str, Any]) -> None:
     """Answer --reserve and --extend from the collector's store."""
     import time
 
@@ -161,30 +166,32 @@ def _live(given: dict[str, Any]) -> None:
     from ...service.settings import load
     from ...simulation.outage import parse_extension, parse_outage
     from ...trace.machine_files import open_machine
-    from ...units import parse_when
-    from ..output import printed
     from ..site_options import myself
 
-    if given["variants"] or not (given["reserve"] or given["extend"]) or (given["reserve"] and given["extend"]):
+    if (
+        options["variants"]
+        or not (options["reserve"] or options["extend"])
+        or (options["reserve"] and options["extend"])
+    ):
         raise click.UsageError("Missing argument 'LOG...': only --reserve and --extend work without a log.")
-    if given["log"]:
+    if options["log"]:
         raise click.UsageError("--extend concerns jobs that run now; it accepts no LOG.")
     now, settings = time.time(), load({})
-    machine = open_machine(given["machine"]) if given["machine"] else None
-    if given["extend"]:
-        reply = queue_whatif.extend(settings, *parse_extension(given["extend"]), myself(), now, machine)
+    machine = open_machine(options["machine"]) if options["machine"] else None
+    if options["extend"]:
+        reply = queue_whatif.extend(settings, *parse_extension(options["extend"]), myself(), now, machine)
     else:
-        planned = parse_outage(given["reserve"], lambda text: parse_when(text, now))
+        planned = parse_outage(options["reserve"], lambda text: parse_when(text, now))
         reply = queue_whatif.reserve(settings, planned, myself(), now, machine)
-    if printed("whatif", reply, given["as_json"], False):
+    if printed("whatif", reply, options["as_json"], False):
         return
     from ...report.outage import extension_lines, live_outage_blocks
 
-    if given["extend"]:
+    if options["extend"]:
         for line in extension_lines(reply.results[0]):
             echo(line)
         return
-    show_tables(live_outage_blocks(reply.results, reply.settings["held"], given["details"]), given["details"])
+    show_tables(live_outage_blocks(reply.results, reply.settings["held"], options["details"]), options["details"])
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -221,26 +228,19 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Simulated mean wait now: {span(now['mean_wait_s'])}{shortest}."
 
 
-def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
-    """Return the printed table and the sentences that explain it."""
-    from ...report.blocks import Table, TableColumn
-    from ...report.difference import SCHEDULE, difference_blocks, with_difference
+def _tables(found: WhatIf, *, brief: bool) -> list[Table]:
+    """Return the table of the variants, and the table of the groups whose waits change."""
+    from ...report.blocks import Table, columns_of
     from ...report.tables import simulation_table
-    from ...report.validity import judgement, with_judgement
 
     results, groups, now = found.rows, found.groups, found.schedules[NOW]
-    naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
-    columns = [
-        *(TableColumn(name, name) for name in ("variant", "by", "group")),
-        TableColumn("jobs", "jobs", "count"),
-        *(TableColumn(f"{when}_s", f"mean wait {when}", "seconds") for when in ("now", "then")),
-    ]
+    columns = columns_of(
+        "variant", "by", "group", "jobs|jobs|count", "now_s|mean wait now|seconds", "then_s|mean wait then|seconds"
+    )
     chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
     note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""
     tables = [Table("Groups whose waits change most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
-    named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
-    table = with_difference(replace(table, columns=named), results, SCHEDULE)
-    judged = judgement(found.validity, now.total, brief=brief)
-    return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)
+    columns = [*columns_of("policy|variant"), *(each for each in table.columns[1:] if each.key != same)]
+    return [replace(table, columns=columns), *tables]

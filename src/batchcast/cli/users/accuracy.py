@@ -6,13 +6,15 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import BatchcastError
+from ...predict.protocol import method_name
 from ...units import counted, span
 from ..grammar import option, verb
-from ..output import echo, percent, print_columns, printed
+from ..output import echo, percent, print_rows, printed
 from ..site_options import myself, site_options, site_settings, span_parameters, time_span
 
 
@@ -22,14 +24,14 @@ from ..site_options import myself, site_options, site_settings, span_parameters,
 @option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
 @option("-p, --partition NAME", "Only this partition.")
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(partition: str | None, parsable2: bool, as_json: bool, **given: Any) -> None:
+def command(partition: str | None, parsable2: bool, as_json: bool, **options: Any) -> None:
     """Show the coverage and errors of past predictions, beside `squeue --start` of the same moments."""
     from ...service.answers import questions
     from ...service.answers.answer import Answer
     from ...service.answers.fallback import answer_or_ask_service
 
-    since, until = time_span(given)
-    settings = site_settings(given)
+    since, until = time_span(options)
+    settings = site_settings(options)
     parameters = {"partition": partition, **span_parameters(since, until)}
     sent, unknown = _of_submissions(since, until)
     asked = (settings, since, until, partition, myself(), time.time())
@@ -91,20 +93,18 @@ def _print_sent(row: Mapping[str, Any]) -> None:
 
 def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
     """Print the short answer first, for users who wait: a sentence and a bar for each group of jobs."""
-    from ...predict.protocol import method_name
-
     if not belief:
         return
     echo(f"how reliable are predicted starts? (by {method_name(belief[0]['method'])}, last 30 days)")
     for one in belief:
         echo(f"  {one['sentence']}")
-        echo(f"    {picture(_number(one['coverage_90']))}")
+        echo(f"    {picture(one['coverage_90'])}")
     echo("  #: share that started by the predicted 90 % time; |: 90 %.")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
     """Print the errors and the coverage of predictions, one table for each moment of the predictions."""
-    from ...service.answers.accuracy import BEFORE, SCORED
+    from ...service.answers.accuracy import SCORED
 
     titles = {
         "submit": "predicted at submission, for all jobs, including jobs that started at once",
@@ -114,20 +114,16 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     titles |= {name: f"predicted again when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
         echo(f"{titles[moment]}:")
-        lines = [["FORECAST OF", "BY", "CAME OUT", "MEDIAN ERROR", "MEAN ERROR", "TOO LOW", "WITHIN 50%", "WITHIN 90%"]]
-        for r in (r for r in results if r["moment"] == moment):
-            method, before, _ = r["predictor"].partition(BEFORE)
-            errors = [span(r["median_ae_s"], "-"), span(r["mae_s"], "-")]
-            shares = [percent(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")]
-            lines.append([r["kind"], _by(method) + before, str(r["came_out"]), *errors, *shares])
-        print_columns(lines, left=2, indent="  ")
+        columns = (
+            "kind|FORECAST OF, predictor|BY, came_out, median_ae_s|MEDIAN ERROR, mae_s|MEAN ERROR, "
+            "underestimate_rate|TOO LOW, coverage_50|WITHIN 50%, coverage_90|WITHIN 90%"
+        )
+        print_rows(columns, (r for r in results if r["moment"] == moment), left=2, cells=_CELLS, indent="  ")
     echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
     for r in results:
         if overdue := r.get("overdue"):
-            echo(
-                f"{overdue} jobs still wait past their 90 % time by {_by(r['predictor'])}: counted as not"
-                " started by then."
-            )
+            method = method_name(r["predictor"])
+            echo(f"{overdue} jobs still wait past their 90 % time by {method}: counted as not started by then.")
     _print_fallbacks(results)
     late = max((r["issued_after_start"] for r in results if r["moment"] == "submit"), default=0)
     if late:
@@ -142,7 +138,8 @@ def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
         share = r.get("fell_back_share") or 0.0
         if r["moment"] == "submit" and share > 0:
             of = "run time" if r["kind"] == "runtime" else r["kind"]
-            echo(f"{_by(r['predictor'])} fell back for {percent(share)} of its {of} forecasts: {r['fell_back_why']}")
+            method = method_name(r["predictor"])
+            echo(f"{method} fell back for {percent(share)} of its {of} forecasts: {r['fell_back_why']}")
 
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -151,16 +148,12 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
     echo("planning (plan_percent): jobs drawn for planning compared with the others; 90 % intervals over users' weeks:")
-    lines = [
-        ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
-    ]
-    for r in rows:
-        waits = [span(r[f"{who}_mean_wait_s"], "-") for who in ("drawn", "others")]
-        slow = [f"{_number(r[f'{who}_mean_bounded_slowdown']):.1f}" for who in ("drawn", "others")]
-        counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
-        lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow,
-                      _interval(r, "mean_bounded_slowdown")])  # fmt: skip
-    print_columns(lines, left=1, indent="  ")
+    columns = (
+        "size, drawn_jobs|DRAWN, drawn_planned|PLANNED, others_jobs|OTHERS, drawn_mean_wait_s|MEAN WAIT, "
+        "others_mean_wait_s|OTHERS, mean_wait_s|DIFFERENCE, drawn_mean_bounded_slowdown|SLOWDOWN, "
+        "others_mean_bounded_slowdown|OTHERS, mean_bounded_slowdown|DIFFERENCE"
+    )
+    print_rows(columns, rows, left=1, cells=_CELLS, indent="  ")
     if rows[0]["why_no_interval"]:
         echo(f"  {rows[0]['why_no_interval']}")
 
@@ -172,11 +165,8 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
     from ...service.planning.effects import WHAT_IT_IS
 
     echo("queue order (plan): users whose mean wait changes most; 90 % intervals over bursts:")
-    lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
-    for r in rows:
-        waits = [span(r[name], "-") for name in ("recorded_s", "now_s", "then_s")]
-        lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(r, "wait_s")])
-    print_columns(lines, left=2, indent="  ")
+    columns = "by, group|NAME, jobs, recorded_s, now_s|BY ARRIVAL, then_s|WITH THE ORDER, wait_s|DIFFERENCE"
+    print_rows(columns, rows, left=2, cells=_CELLS, indent="  ")
     echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
 
 
@@ -202,14 +192,11 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
         return
     title, short, meaning = ADVICE[of]
     echo(title)
-    titles = ["BY", "CAME OUT", "WITHIN 90%", f"TOO {short}", "ASKED/USED", "UNDECIDED"]
-    lines = [[*titles, f"USERS TOO {short}", "USERS ASKED/USED"]]
-    for r in results:
-        counts = [str(r["came_out"]), percent(r["coverage_90"])]
-        ours, users = ([percent(r[f"{who}exceeded_rate"]), _ratio(r[f"{who}asked_over_used"])]
-                       for who in ("", "users_"))  # fmt: skip
-        lines.append([_by(r["predictor"]), *counts, *ours, percent(r["undecided_rate"]), *users])
-    print_columns(lines, left=1, indent="  ")
+    columns = (
+        f"predictor|BY, came_out, coverage_90|WITHIN 90%, exceeded_rate|TOO {short}, asked_over_used|ASKED/USED, "
+        f"undecided_rate|UNDECIDED, users_exceeded_rate|USERS TOO {short}, users_asked_over_used|USERS ASKED/USED"
+    )
+    print_rows(columns, results, left=1, cells=_CELLS, indent="  ")
     echo(
         f"TOO {short}: share of jobs that {meaning}; ASKED/USED: sum of requests / sum of use; UNDECIDED: "
         "share of jobs that reached their own smaller request, so that the outcome of the suggestion is unknown."
@@ -219,42 +206,44 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
     """Print the weekly coverage of the bounds of each predictor that has bounds."""
-    lines = [["BY", "WEEK OF", "JOBS", "WITHIN 80%", "WITHIN 90%", "WITHIN 95%"]]
-    for r in results:
-        for week in r["weeks"] if len(r["weeks"]) > 1 else ():
-            if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]:
-                begins = time.strftime("%Y-%m-%d", time.gmtime(week["week_s"]))
-                held = [percent(week[f"coverage_{level}"]) for level in (80, 90, 95)]
-                lines.append([_by(r["predictor"]), begins, str(week["requests"]), *held])
-    if len(lines) > 1:
+    weeks = [
+        {**week, "predictor": r["predictor"]}
+        for r in results
+        for week in (r["weeks"] if len(r["weeks"]) > 1 else ())
+        if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]
+    ]
+    if weeks:
         echo("  coverage of bounds by week:")
-        print_columns(lines, left=2, indent="  ")
+        columns = (
+            "predictor|BY, week|WEEK OF, requests|JOBS, coverage_80|WITHIN 80%, coverage_90|WITHIN 90%, "
+            "coverage_95|WITHIN 95%"
+        )
+        print_rows(columns, weeks, left=2, cells=_CELLS, indent="  ")
 
 
-def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
+def picture(coverage: float | None, promised: float = 0.9, width: int = 40) -> str:
     """Draw a bar of a bound's coverage, with a mark at the promised coverage; only the mark if the coverage is unknown.
 
     >>> picture(0.5, width=20), picture(1.0, width=20)
     ('[##########........|.]', '[##################|#]')
     """
-    filled = 0 if kept != kept else round(kept * width)
+    filled = 0 if coverage is None or coverage != coverage else round(coverage * width)
     cells = ["#" if k < filled else "." for k in range(width)]
     cells[min(round(promised * width), width - 1)] = "|"
     return f"[{''.join(cells)}]"
 
 
-def _by(method: str) -> str:
-    """Return the predictor's name without settings."""
-    from ...predict.protocol import method_name
+def _by(row: Mapping[str, Any]) -> str:
+    """Return the predictor's name without settings, and when it predicted if that is part of the name."""
+    from ...service.answers.accuracy import BEFORE
 
-    return method_name(method)
-
-
-def _ratio(value: float | None) -> str:
-    """Return a ratio with two decimals, - if it is unknown."""
-    return "-" if value is None or value != value else f"{value:.2f}"
+    method, before, _ = str(row["predictor"]).partition(BEFORE)
+    return method_name(method) + before
 
 
-def _number(value: float | None) -> float:
-    """Return a number; NaN for None."""
-    return math.nan if value is None else float(value)
+_CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "predictor": _by,
+    "week": lambda row: time.strftime("%Y-%m-%d", time.gmtime(row["week_s"])),
+    **{key: partial(_interval, key=key) for key in ("mean_wait_s", "mean_bounded_slowdown", "wait_s")},
+}
+"""Cells of tables that are more than the text of one value."""

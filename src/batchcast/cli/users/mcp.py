@@ -14,7 +14,8 @@ from typing import Any
 from ...errors import InputError, UsageError, how_to_install
 from ...units import span
 from ..grammar import verb
-from ..site_options import clock, site_options
+from ..output import clock
+from ..site_options import site_options
 
 NOT_KNOWN = "not known"
 LONGEST_S = 120.0  # an answer that takes longer is abandoned: assistants stop waiting at about this time
@@ -28,17 +29,8 @@ INSTRUCTIONS = (
 )
 TIMES = ("start_s", "end_s", "time_s", "now_s", "as_of_s", "since_s", "endtime_s")
 REASONS = (
-    "job_id",
-    "reason",
-    "reason_in_words",
-    "maintenance",
-    "priority_passes",
-    "why_it_moved",
-    "moved_by",
-    "moved_since",
-    "basis",
-    "likely_start",
-    "by_90_start",
+    "job_id reason reason_in_words maintenance priority_passes why_it_moved moved_by moved_since basis likely_start "
+    "by_90_start"
 )
 """Fields of the tool `why` about a job."""
 SHARES = ("share", "chance", "came_true", "coverage", "risk")
@@ -69,9 +61,9 @@ def server(site: Mapping[str, str | None]) -> Any:
         raise InputError("batchcast mcp needs the package mcp", hint=how_to_install("mcp")) from error
 
     names = {"scheduler": "batch-system"}
-    given = [f"--{names.get(key, key)}={value}" for key, value in site.items() if value is not None]
-    made = MCPServer("batchcast", instructions=INSTRUCTIONS)
-    read_only = made.tool(annotations=ToolAnnotations(read_only_hint=True))
+    site_flags = [f"--{names.get(key, key)}={value}" for key, value in site.items() if value is not None]
+    mcp_server = MCPServer("batchcast", instructions=INSTRUCTIONS)
+    read_only = mcp_server.tool(annotations=ToolAnnotations(read_only_hint=True))
 
     @read_only
     async def start(job_ids: list[str] | None = None) -> dict[str, Any]:
@@ -79,7 +71,7 @@ def server(site: Mapping[str, str | None]) -> Any:
 
         job_ids: job numbers, as 4711 or 4711_3; none means all your waiting jobs.
         """
-        return await ask("start", [*given, *_jobs(job_ids)])
+        return await ask("start", [*site_flags, *_jobs(job_ids)])
 
     @read_only
     async def where(script: str, done_by: str = "") -> dict[str, Any]:
@@ -89,7 +81,7 @@ def server(site: Mapping[str, str | None]) -> Any:
         done_by: a time, as 2026-11-30T08:00 or now+8hours; then the first row is most likely to end by then.
         """
         options = ["--test=-", "--where", *([f"--done-by={done_by}"] if done_by else [])]
-        return await ask("start", [*given, *options], script)
+        return await ask("start", [*site_flags, *options], script)
 
     @read_only
     async def walltime(name: str = "", script: str = "") -> dict[str, Any]:
@@ -99,7 +91,7 @@ def server(site: Mapping[str, str | None]) -> Any:
         """
         if bool(name) == bool(script):
             return {"answer": NOT_KNOWN, "why": ["give either a name or a script"]}
-        return await ask("walltime", [*given, f"--name={name}"] if name else [*given, "--", "-"], script)
+        return await ask("walltime", [*site_flags, f"--name={name}"] if name else [*site_flags, "--", "-"], script)
 
     @read_only
     async def report(days: int = 30) -> dict[str, Any]:
@@ -107,7 +99,7 @@ def server(site: Mapping[str, str | None]) -> Any:
 
         days: how many days back.
         """
-        return await ask("report", [*given, f"--starttime=now-{days}days"])
+        return await ask("report", [*site_flags, f"--starttime=now-{days}days"])
 
     @read_only
     async def why(job_ids: list[str] | None = None) -> dict[str, Any]:
@@ -115,11 +107,11 @@ def server(site: Mapping[str, str | None]) -> Any:
 
         job_ids: job numbers, as 4711 or 4711_3; none means all your waiting jobs.
         """
-        told = await ask("start", [*given, *_jobs(job_ids)])
-        results = [{key: one[key] for key in REASONS if key in one} for one in told.get("results", [])]
+        told = await ask("start", [*site_flags, *_jobs(job_ids)])
+        results = [{key: one[key] for key in REASONS.split() if key in one} for one in told.get("results", [])]
         return {**told, "results": results} if results else told
 
-    return made
+    return mcp_server
 
 
 def _jobs(job_ids: Sequence[str] | None) -> list[str]:
@@ -166,15 +158,15 @@ def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str,
     warnings = list(document.get("warnings") or [])
     if not results:
         return {"answer": NOT_KNOWN, "why": warnings}
-    told: dict[str, Any] = {"results": [_spoken(one, now) for one in results[:MOST_JOBS]]}
+    told: dict[str, Any] = {"results": [_result_in_words(one, now) for one in results[:MOST_JOBS]]}
     if len(results) > MOST_JOBS:
         warnings.append(f"{len(results) - MOST_JOBS:,} of {len(results):,} results are left out")
     if settings.get("advice"):
-        told["advice"] = [_spoken(one, now) for one in settings["advice"]]
+        told["advice"] = [_result_in_words(one, now) for one in settings["advice"]]
     return {**told, "warnings": warnings}
 
 
-def _spoken(result: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _result_in_words(result: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return one result with its values as text, its keys without the units that are now in the text."""
     told: dict[str, Any] = {}
     for key, value in result.items():

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ import click
 
 from ...document import in_number
 from ...errors import BatchcastError, NoAnswer, Unreachable, UsageError
-from ...units import counted, format_memory, span
+from ...units import counted, format_memory
 from ..completion import column_maps
 from ..grammar import option, verb
-from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
+from ..output import Cell, Row, echo, note, print_rows, printed, text_of
 from ..site_options import ask, myself, site_options, site_settings, span_parameters, time_span
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @option("--digest", "Print one page for mail: the last two months, and what to change.")
 @option("--map FILE.toml|NAME", "With FILE: column map of a CSV, as for `info`.", shell_complete=column_maps)
 @option("-P, --parsable2", "Print columns separated by |.")
-def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any) -> None:
+def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **options: Any) -> None:
     """Show what jobs requested and used, how long they waited, and which options to change.
 
     With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
@@ -61,17 +61,17 @@ def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any)
     batchcast report 4711 4712_3
     batchcast report --each -u alice
     """
-    of = {"jobs": jobs, **{key: given[key] for key in ("user", "account", "partition", "each", "cluster")}}
-    of |= {key: given[key] for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
-    if jobs or of["each"] or of["months"] or of["digest"]:
-        return _from_accounting(site_settings(given), of, parsable2, as_json)
+    query = {"jobs": jobs, **{key: options[key] for key in ("user", "account", "partition", "each", "cluster")}}
+    query |= {key: options[key] for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
+    if jobs or query["each"] or query["months"] or query["digest"]:
+        return _from_accounting(site_settings(options), query, parsable2, as_json)
     from ...service.answers import fallback, questions
     from ...service.answers.disclosure import Whose
     from ...service.settings import own_name
 
-    user = of["user"] or (None if of["account"] or of["partition"] else own_name())
-    who = Whose(user, of["account"], of["partition"])
-    asked = (site_settings(given), who, *time_span(of, RECENT), myself(), time.time())
+    user = query["user"] or (None if query["account"] or query["partition"] else own_name())
+    who = Whose(user, query["account"], query["partition"])
+    asked = (site_settings(options), who, *time_span(query, RECENT), myself(), time.time())
     parameters = {**who._asdict(), **span_parameters(*asked[2:4])}
     here, without_store = partial(questions.report, *asked), partial(fallback.report, *asked)
     reply = ask(asked[0], "report", parameters, here, without_store)
@@ -80,48 +80,48 @@ def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **given: Any)
     _print_summary(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
-def _from_accounting(settings: Settings, of: Row, parsable2: bool, as_json: bool) -> None:
+def _from_accounting(settings: Settings, query: Row, parsable2: bool, as_json: bool) -> None:
     """Print jobs one by one, or months, from one query to sacct or from files."""
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
 
-    since, until = time_span(of, None if of["jobs"] else RECENT_OF_DIGEST if of["digest"] else RECENT)
-    files = _files(of["jobs"], of["map"])
-    used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
+    since, until = time_span(query, None if query["jobs"] else RECENT_OF_DIGEST if query["digest"] else RECENT)
+    files = _files(query["jobs"], query["map"])
+    used, warnings = _of_files(files, query, since, until) if files else _of_slurm(settings, query, since, until)
     note(*([] if used else warnings))
     if not used and files:
         raise NoAnswer(f"no selected job in {', '.join(files)} has run", hint=f"batchcast info {files[0]}")
-    if not used and of["jobs"]:
+    if not used and query["jobs"]:
         raise NoAnswer("none of these jobs is in accounting, or none has started", hint="batchcast report --each")
     if not used:
         raise NoAnswer("accounting shows no job that ran in that time", hint="an earlier -S, e.g. -S now-90days")
-    by = of["months"] or ("user" if of["digest"] else None)
+    by = query["months"] or ("user" if query["digest"] else None)
     if by:
         rows = efficiency.by_month(used, by, _month)
     else:
-        rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
+        rows = [job.row() for job in (used if query["tasks"] else efficiency.folded(used))]
     advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
     if not files:
         advised = _with_limits_of_walltime(settings, advised)
     total = efficiency.totals(used)
-    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
+    shown = {**query, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised, "total": total}
     if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
         return
-    if of["digest"]:
+    if query["digest"]:
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
         echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
-        print_rows(_usage(by, True), rows, left=2)
-    elif files and not of["each"] and not of["tasks"]:
+        _print_usage(rows, by, "month, ")
+    elif files and not query["each"] and not query["tasks"]:
         users = efficiency.by_month(used, "user", lambda instant: "")
-        print_rows(_usage("user", False), users[:USERS], left=1)
+        _print_usage(users[:USERS], "user")
         if len(users) > USERS:
             echo(f"and {len(users) - USERS} more users")
         _print_total(total, 0, every=True)
         echo("more: --each (one line per job), --months user")
     else:
-        _print_jobs(rows if of["each"] else _largest(rows))
-        _print_total(total, len(rows), of["each"])
+        _print_jobs(rows if query["each"] else _largest(rows))
+        _print_total(total, len(rows), query["each"])
     _print_advice(advised, 8, 24)
 
 
@@ -152,12 +152,12 @@ def _files(words: Sequence[str], column_map: str | None) -> list[str]:
     return files
 
 
-def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_files(files: Sequence[str], query: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the selected jobs of these files, and the reader's notes."""
     from ...service.answers.efficiency import of_logs
 
-    used, notes = of_logs(files, _local_zone(), of["cluster"], of["map"])
-    wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
+    used, notes = of_logs(files, _local_zone(), query["cluster"], query["map"])
+    wanted = [(kind, query[kind]) for kind in ("user", "account", "partition") if query[kind]]
     used = [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)]
     if math.isfinite(since) or math.isfinite(until):
         used = [job for job in used if since <= job.end_time < until]
@@ -177,18 +177,18 @@ def _local_zone() -> str:
         return f"{offset[:3]}:{offset[3:]}"
 
 
-def _of_slurm(settings: Settings, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_slurm(settings: Settings, query: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
     from ...service.answers import efficiency
     from ...service.answers.fallback import NEXT_STEP
     from ...service.batch_system import open_scheduler
     from ...service.settings import own_name
 
-    jobs = of["jobs"]
+    jobs = query["jobs"]
     if settings["scheduler"] != "slurm":
         raise UsageError("single jobs can only be read from Slurm's sacct", hint="batchcast report without --each")
-    named = [f"{flag}={of[kind]}" for kind, flag in efficiency.GROUPS.items() if of[kind]]
-    whose = f"--user={of['user']}" if of["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
+    named = [f"{flag}={query[kind]}" for kind, flag in efficiency.GROUPS.items() if query[kind]]
+    whose = f"--user={query['user']}" if query["user"] else "--allusers" if named or jobs else f"--user={own_name()}"
     which = [f"--jobs={','.join(jobs)}"] if jobs else [*named, whose]
     try:
         used, broken = efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
@@ -215,18 +215,11 @@ def _month(instant: float) -> str:
 def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> None:
     """Print one line per job name, user or partition, and the advice."""
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
-    columns: TextColumns = [
-        (title, lambda r: _short_name(r[by], 32)),
-        ("JOBS", lambda r: str(r["jobs"])),
-        ("CPU HOURS", lambda r: f"{r['processor_hours']:.1f}"),
-        ("ASKED", lambda r: span(r["median_limit_s"], "-")),
-        ("RAN", lambda r: span(r["median_run_s"], "-")),
-        ("LIMIT USED", lambda r: percent(r["limit_used_share"])),
-        ("CUT OFF", lambda r: str(r["timeouts"])),
-        ("WAITED", lambda r: span(r["median_wait_s"], "-")),
-        ("9 OF 10", lambda r: span(r["p90_wait_s"], "-")),
-    ]
-    print_rows(columns, results[:40], left=1)
+    columns = (
+        f"{by}|{title}, jobs, processor_hours|CPU HOURS, median_limit_s|ASKED, median_run_s|RAN, "
+        "limit_used_share|LIMIT USED, timeouts|CUT OFF, median_wait_s|WAITED, p90_wait_s|9 OF 10"
+    )
+    print_rows(columns, results[:40], left=1, cells={by: lambda r: _short_name(r[by], 32)})
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
     echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
@@ -238,23 +231,12 @@ def _print_jobs(rows: Sequence[Row]) -> None:
     gpus = any(row["gpus"] for row in rows)
     energy = any(row["energy_kwh"] == row["energy_kwh"] for row in rows)
     clusters = len({row["cluster"] for row in rows}) > 1
-    columns: TextColumns = [
-        ("CLUSTER" * clusters, lambda row: str(row["cluster"])),
-        ("JOBID", lambda row: str(row["job_id"])),
-        ("NAME", lambda row: _short_name(str(row["job_name"]))),
-        ("STATE", lambda row: Cell(row["state"], _BAD.get(row["state"].split(" ")[0]))),
-        ("ELAPSED", lambda row: span(row["elapsed_s"], "-")),
-        ("LIMIT", lambda row: span(row["limit_s"], "-")),
-        ("TIME", lambda row: _colored(row["time_share"])),
-        ("CPU", lambda row: _colored(row["processor_share"])),
-        ("MEMORY", lambda row: f"{format_memory(row['memory_kib'])}/{format_memory(row['memory_asked_kib'])}"),
-        ("MEM", lambda row: _colored(row["memory_share"])),
-        ("GPUS" * gpus, lambda row: f"{row['gpus']:g}"),
-        ("GPU" * gpus, lambda row: _colored(row["gpu_share"])),
-        ("KWH" * energy, lambda row: f"{row['energy_kwh']:.2f}".replace("nan", "-")),
-        ("WAITED", lambda row: span(row["waited_s"], "-")),
-    ]
-    print_rows(columns, rows, left=3 + clusters)
+    columns = (
+        f"{'cluster, ' * clusters}job_id|JOBID, job_name|NAME, state, elapsed_s, "
+        "limit_s, time_share|TIME, processor_share|CPU, memory, memory_share|MEM, "
+        f"{'gpus, gpu_share|GPU, ' * gpus}{'energy_kwh|KWH, ' * energy}waited_s"
+    )
+    print_rows(columns, rows, left=3 + clusters, cells=_CELLS)
     echo("TIME, CPU, MEM: used share of each request. For an array, MEM is of the task with the most.")
 
 
@@ -274,20 +256,13 @@ def _print_total(total: Row, lines: int, every: bool) -> None:
     echo(f"total: {'; '.join(said)}")
 
 
-def _usage(by: str, with_month: bool) -> TextColumns:
-    """Return the columns of the rows of `efficiency.by_month`; shares are of the requested amount."""
-    return [
-        ("MONTH" * with_month, lambda row: str(row["month"])),
-        (by.upper(), lambda row: _short_name(row[by])),
-        ("JOBS", lambda row: str(row["jobs"])),
-        ("CPU HOURS", lambda row: f"{row['processor_hours']:.1f}"),
-        ("CPU", lambda row: _colored(row["processor_share"])),
-        ("TIME", lambda row: _colored(row["time_share"])),
-        ("MEM", lambda row: _colored(row["memory_share"])),
-        ("CUT OFF", lambda row: str(row["timeouts"])),
-        ("NO MEMORY", lambda row: str(row["out_of_memory"])),
-        ("WAITED", lambda row: span(row["median_wait_s"], "-")),
-    ]
+def _print_usage(rows: Sequence[Row], by: str, month: str = "") -> None:
+    """Print the rows of `efficiency.by_month`; shares are of the requested amount. `month` is the column of months."""
+    columns = (
+        f"{month}{by}, jobs, processor_hours|CPU HOURS, processor_share|CPU, time_share|TIME, "
+        "memory_share|MEM, timeouts|CUT OFF, out_of_memory|NO MEMORY, median_wait_s|WAITED"
+    )
+    print_rows(columns, rows, left=2 if month else 1, cells={**_CELLS, by: lambda row: _short_name(row[by])})
 
 
 def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
@@ -297,14 +272,27 @@ def _print_advice(advised: Sequence[Row], most: int, width: int) -> None:
         echo(f"advice: {who}: {one['advice']}" + (f"; {one['waited']}" if one.get("waited") else ""))
 
 
-def _colored(share: float) -> Cell:
-    """Return a used share as a cell in green, yellow or red."""
-    if math.isnan(share):
-        return Cell("-", None)
-    return Cell(f"{share:.0%}", "green" if share >= SOUND else "red" if share < POOR else "yellow")
+def _colored(key: str) -> Callable[[Row], Cell]:
+    """Return a function that returns a row's used share as a cell in green, yellow or red."""
+
+    def cell(row: Row) -> Cell:
+        share = row[key]
+        color = "green" if share >= SOUND else "red" if share < POOR else "yellow"
+        return Cell(text_of(key, share), None if math.isnan(share) else color)
+
+    return cell
 
 
 def _short_name(name: str, most: int = 24) -> str:
     """Return a job's name on one line, shortened to `most` characters."""
     plain = name.replace("\n", " ")
     return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+_CELLS: Mapping[str, Callable[[Row], str]] = {
+    "job_name": lambda row: _short_name(str(row["job_name"])),
+    "state": lambda row: Cell(row["state"], _BAD.get(row["state"].split(" ")[0])),
+    "memory": lambda row: f"{format_memory(row['memory_kib'])}/{format_memory(row['memory_asked_kib'])}",
+    **{key: _colored(key) for key in ("time_share", "processor_share", "memory_share", "gpu_share")},
+}
+"""Cells of tables that are more than the text of one value."""

@@ -7,24 +7,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from ...errors import UsageError
 from ...units import span
 from ..grammar import option, verb
-from ..output import TextColumns, document, echo, emit, print_rows, printed, say
-from ..site_options import clock, deadline_of, myself
-from .start_text import say_ignored
-
-if TYPE_CHECKING:
-    from ...clusters.configured import Configured
-    from ...service.answers.answer import Answer
-    from ...service.settings import Settings
+from ..output import clock, document, echo, emit, printed, say
+from .start import ask_clusters, print_clusters
 
 
 @verb(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
 @option("--dry-run", "Print the comparison and the command; submit nothing.")
 @option("--forget TOKEN", "Close an earlier submission attempt after you checked that it created no job.")
 @option("--parsable", "Print JOBID;CLUSTER, as sbatch does.")
-def command(script: str | None, arguments: tuple[str, ...], forget: str | None, as_json: bool, **given: Any) -> None:
+def command(script: str | None, arguments: tuple[str, ...], forget: str | None, as_json: bool, **options: Any) -> None:
     """Submit SCRIPT to the cluster that is expected to finish it first.
 
     The clusters are the [[cluster]] tables of batchcast.toml. The choice is recorded before sbatch runs, and its token
@@ -62,19 +55,19 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
         return
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
-    clusters = chosen(given["cluster"], configured())
+    clusters = chosen(options["cluster"], configured())
     clusters.require()
     now = time.time()
-    reply = ask_clusters(clusters, load(), {**given, "script": script, "any_size": False}, {}, now, strict=True)
-    if given["dry_run"]:
+    reply = ask_clusters(clusters, load(), {**options, "script": script, "any_size": False}, {}, now, strict=True)
+    if options["dry_run"]:
         if not printed("submit", reply, as_json, False):
-            print_clusters(reply.results, now, given["by"] is not None, script)
+            print_clusters(reply.results, now, options["by"] is not None, script)
             echo("nothing was submitted (--dry-run)")
         return
     say(*(() if as_json else reply.warnings))
     with Ledger(ledger_file) as ledger:
         sent = submit(
-            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, given["key"]
+            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, options["key"]
         )
     job_id, name = str(sent.entry.job_id), sent.entry.cluster
     why = reason(sent.entry.offers, clusters.home.name, now)
@@ -82,7 +75,7 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
         return emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
     say(*sent.notes)
-    if given["parsable"]:
+    if options["parsable"]:
         echo(f"{job_id};{name}")
         return
     before = " (by an earlier attempt: nothing was submitted now)" if sent.again else ""
@@ -107,86 +100,3 @@ def reason(offers: Any, home: str, now: float) -> str:
     later = other["expected_end_s"] - best["expected_end_s"]
     how = f"{span(abs(later))} {'later' if later >= 0 else 'earlier'}"
     return f"{words}; on {other['cluster']}: {clock(other['expected_end_s'], now)}, {how}"
-
-
-def ask_clusters(
-    clusters: Configured,
-    settings: Settings,
-    given: Mapping[str, Any],
-    asked: Mapping[str, Any],
-    now: float,
-    strict: bool = False,
-) -> Answer:
-    """Return the offers of all clusters for a script, the best first.
-
-    `given` has the script, the deadline (`by`), the input files and whether other sizes are compared (`any_size`);
-    `asked` has options of sbatch that replace the script's. If `strict`, a missing input file is an error.
-    """
-    from ...clusters.configured import inputs_of
-    from ...clusters.offers import Question, offers
-    from ...service.answers.answer import INPUTS, Answer
-    from ...service.answers.forecaster import options_of
-    from ...service.answers.script import check_deadline
-
-    by, any_size = deadline_of(given["by"], now), given["any_size"]
-    check_deadline(by, now)
-    options, ignored = options_of(given["script"], asked)
-    options.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
-    say_ignored(ignored)
-    files, missing = inputs_of(given["inputs"], clusters.home.files_at)
-    if strict and missing:
-        raise UsageError(missing[0])
-    question = Question(options, files, by, any_size, **_own_record(clusters, now))
-    rows, notes = offers(clusters, settings, question, myself(), now)
-    if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
-        notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
-    shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
-    return Answer({"clusters": [one.name for one in clusters.clusters]}, shown, [*missing, *notes], rows)
-
-
-def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
-    """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late the user's submitted
-    jobs have ended.
-    """
-    from ...clusters.outcomes import learned_lateness
-    from ...store.ledger import Ledger, ledger_path
-
-    path = ledger_path(os.environ)
-    if not path.exists():
-        return {}
-    with Ledger(path) as ledger:
-        lateness = learned_lateness(ledger, known.clusters, now)
-        return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}
-
-
-def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
-    """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
-    moves, several = any(row["transfer_s"] for row in rows), len({row["what"] for row in rows}) > 1
-    with_qos = len({row["qos"] for row in rows}) > 1
-    columns: TextColumns = [
-        ("CLUSTER", lambda row: str(row["cluster"])),
-        ("PARTITION", lambda row: str(row["partition"] or "-")),
-        ("QOS" * with_qos, lambda row: str(row["qos"] or "-")),
-        ("WHAT" * several, lambda row: str(row["what"])),
-        ("FILES" * moves, lambda row: span(row["transfer_s"]) if row["transfer_s"] else "-"),
-        ("STARTS", lambda row: clock(row["likely_start_s"], now)),
-        ("RUNS", lambda row: span(row["likely_run_s"], "-")),
-        ("DONE", lambda row: clock(row["likely_end_s"], now)),
-        ("DONE 90%", lambda row: clock(row["by_90_end_s"], now)),
-        ("IN TIME" * deadline, lambda row: f"{row['chance_done_by']:.0%}"),
-        ("CPU H", lambda row: f"{row['core_hours']:.1f}"),
-    ]
-    print_rows(columns, rows, left=2 + with_qos)
-    best = rows[0]
-    if (factor := best["by_90_end_s_factor"]) > 1.0:
-        echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your past jobs ended later than predicted")
-    rule = "the highest probability to finish in time" if deadline else "the earliest expected end"
-    echo(
-        f"the first cluster has {rule}. Files are copied before the job is submitted; queue wait and run time "
-        "are assumed independent"
-    )
-    if best["run_ratio_low"] != best["run_ratio_high"]:
-        low, high = best["run_ratio_low"], best["run_ratio_high"]
-        echo(f"run time on {best['cluster']}: {best['run_ratio']:.2f} times ({low:.2f} to {high:.2f}), "
-             f"by {best['run_ratio_basis']}")  # fmt: skip
-    echo(f"best: {best['command']} {shlex.quote(script)}")

@@ -21,7 +21,7 @@ RECENT = 10
 
 
 @verb()
-@click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
+@click.argument("job_or_script", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
 @option("--name GLOB", "Base the suggestion on your jobs with this name, for example 'relax*'.", "glob")
 @option("-u, --user NAME", "User.  [default: you]")
@@ -29,7 +29,7 @@ RECENT = 10
 @option("--memory", "Suggest only the memory request.", "memory_alone")
 @option("-P, --parsable2", "Print columns separated by |.")
 def command(
-    what: str | None, glob: str | None, user: str | None, risk: float, memory_alone: bool, **given: Any
+    job_or_script: str | None, glob: str | None, user: str | None, risk: float, memory_alone: bool, **options: Any
 ) -> None:
     """Suggest a time limit and memory request for your next job, based on your similar past jobs.
 
@@ -39,14 +39,14 @@ def command(
     from ...service.answers import advice, fallback, questions
     from ...service.settings import own_name
 
-    if (what is None) == (glob is None):
+    if (job_or_script is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
-    asked = (site_settings(given), what, glob, user or own_name(), myself(), risk, time.time())
-    parameters = {**advice.service_parameters(what, glob), "user": user, "risk": risk}
+    asked = (site_settings(options), job_or_script, glob, user or own_name(), myself(), risk, time.time())
+    parameters = {**advice.service_parameters(job_or_script, glob), "user": user, "risk": risk}
     here, without_store = partial(questions.walltime, *asked), partial(fallback.walltime, *asked)
     reply = ask(asked[0], "walltime", parameters, here, without_store)
     (answer,) = reply.results
-    if printed("walltime", reply, given["as_json"], given["parsable2"]):
+    if printed("walltime", reply, options["as_json"], options["parsable2"]):
         return
     if glob is not None and math.isfinite(answer["asked_limit_s"] or math.nan):
         say(f"for a job like the latest of these jobs, which requested {span(answer['asked_limit_s'])}")

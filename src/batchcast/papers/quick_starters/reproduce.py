@@ -36,9 +36,9 @@ OWN_HELP = (
 @page_option("Also write an HTML page with tables and pictures.")
 def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Find quick starters with log_uniform, qbets, ibl and pqstar, each in two readings (a minute per log)."""
-    from ...cli.options import describe_log
     from ...errors import UsageError
     from ...trace.read import read_trace
+    from ...trace.select import describe_log
     from . import study
 
     if logs is None:

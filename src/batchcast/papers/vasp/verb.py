@@ -261,8 +261,8 @@ def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: b
     """Write a synthetic log of VASP jobs with the features of their input files."""
     import numpy as np
 
-    from ...cli.options import describe_log
     from ...errors import UsageError
+    from ...trace.select import describe_log
     from ...trace.write import kind_of, write_by_ending
     from .features import draw_vasp_log
 

@@ -106,8 +106,8 @@ OtherJob = tuple[str, JobRequest, float | None, tuple[int, ...]]
 
 
 class MachineJobs(NamedTuple):
-    """Requests of jobs on a machine: its sizes and names, cached requests, running and waiting jobs, keys by job id, and
-    nodes that are down."""
+    """Requests of jobs on a machine: sizes and names of the machine, running and waiting jobs, keys by job id, nodes
+    that are down, and cached requests."""
 
     requests: MachineRequests
     other_jobs: list[OtherJob]

@@ -99,7 +99,8 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         *([advised] if advised else []),
         *_error_figures(evaluation, slots),
         *folded("Differences with intervals, and planning with another quantile",
-                [*_differences([{**row, "predictor": spec_words(row["predictor"])} for row in marked], FORECAST, METHOD),
+                [*_differences([{**row, "predictor": spec_words(row["predictor"])} for row in marked],
+                               FORECAST, METHOD),
                  *planned_figure(evaluation.scores.rows, rows, slots)]),
     ])  # fmt: skip
     record = Section("Validity of the simulation", _record_blocks(evaluation))
