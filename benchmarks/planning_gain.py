@@ -286,12 +286,12 @@ def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
     """Return an order like `reorder` that ignores a job until `late` seconds after its submission."""
 
     def seen_late(seen: Seen) -> tuple[np.ndarray, float]:
-        known = submits[seen.places] <= seen.now - late
+        known = submits[seen.positions] <= seen.now - late
         factor, due = seen.factor.copy(), math.inf
         if known.any():
             factor[known], due = reorder(Seen(seen.now, *(column[known] for column in seen[1:-1]), seen.start))
         if not known.all():
-            due = min(due, float(submits[seen.places][~known].min()) + late)
+            due = min(due, float(submits[seen.positions][~known].min()) + late)
         return factor, due
 
     return seen_late

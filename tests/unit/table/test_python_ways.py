@@ -96,7 +96,7 @@ def test_print_shows_a_bounded_table() -> None:
 def test_help_and_dir_list_the_public_calls_alone() -> None:
     code = "import batchcast; print(*(name for name in dir(batchcast) if not name.startswith('__')))"
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert sorted(names) == sorted(batchcast._PLACES)
+    assert sorted(names) == sorted(batchcast._ADDRESSES)
     text = pydoc.render_doc(batchcast, renderer=pydoc.plaintext)
     assert "\n    read_trace(" in text
     assert "\n    evaluate(" in text

@@ -276,31 +276,29 @@ def cluster_shapes(coordinates: np.ndarray, most: int) -> np.ndarray:
     [[...]]
     """
     distinct, counts = np.unique(coordinates, axis=0, return_counts=True)
+    starts = ((distinct * counts[:, None]).sum(axis=0) / counts.sum())[None]
     best, best_score = distinct.mean(axis=0, keepdims=True), -math.inf
-    for k in range(1, min(most, len(distinct)) + 1):
-        centers = _k_means(distinct, counts, k)
+    for _ in range(min(most, len(distinct))):
+        centers = _k_means(distinct, counts, starts)
         score = _bic(distinct, counts, centers)
         if score > best_score:
             best, best_score = centers, score
+        starts = np.concatenate([starts, distinct[[_squared(distinct, starts).min(axis=1).argmax()]]])
     return np.asarray(best)
 
 
-def _k_means(coordinates: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
-    """Return the centers (k, d) of k clusters of weighted shapes."""
-    weighed = coordinates * counts[:, None]
-    centers = (weighed.sum(axis=0) / counts.sum())[None]
-    for _ in range(1, k):
-        centers = np.concatenate([centers, coordinates[[_squared(coordinates, centers).min(axis=1).argmax()]]])
+def _k_means(coordinates: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Return the centers (k, d) of k clusters of weighted shapes, from the centers at the start."""
+    weighed = (coordinates * counts[:, None]).T
     for _ in range(50):
         member = _squared(coordinates, centers).argmin(axis=1)
-        inside = [member == c for c in range(k)]
-        moved = np.array(
-            [weighed[who].sum(axis=0) / counts[who].sum() if who.any() else centers[c] for c, who in enumerate(inside)]
-        )
+        sizes = np.bincount(member, counts, len(centers))
+        sums = np.stack([np.bincount(member, axis, len(centers)) for axis in weighed], axis=1)
+        moved = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1.0)[:, None], centers)
         if np.array_equal(moved, centers):
             break
         centers = moved
-    return np.asarray(centers)
+    return centers
 
 
 def _squared(coordinates: np.ndarray, centers: np.ndarray) -> np.ndarray:
