@@ -28,6 +28,7 @@ from ...predict.gate import finite_or_nan
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from .genetic import Batches, Evolved, Gene, Rows, Store, minimise, score, sweep
 from .nearest import (
+    LOCAL_MODELS,
     Orders,
     alike,
     classes,
@@ -314,7 +315,7 @@ class KnnGa(RangedMethod):
     Raises
     ------
     ValueError
-        If a parameter is outside its range.
+        If a parameter is outside its range, or for an unknown model.
 
     Notes
     -----
@@ -363,6 +364,8 @@ class KnnGa(RangedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.local_model not in LOCAL_MODELS:
+            raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
         self.parameters = UNTRAINED
         self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
         self.last_population: np.ndarray | None = None

@@ -131,6 +131,8 @@ def planned(mean: float, std: float, limit: float, alpha: float, beta: float) ->
     return max(estimate, 1.0)
 
 
+LOCAL_MODELS = ("mean", "linear", "svr")
+REGRESSIONS = ("linear", "forest", "svr")
 TREES = 10
 
 

@@ -26,7 +26,7 @@ from ...predict.fallback import LEVELS, LargestLimit, sample_quantiles
 from ...predict.gate import ABSURD, Warming, class_key, field_value, finite_or_nan, size_and_hour
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ..online_knn_ga.genetic import Rows, score
-from ..online_knn_ga.nearest import Linear, Scaled, fitted, local_estimate
+from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted, local_estimate
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 STARTS = 50
@@ -179,7 +179,7 @@ class Su:
     Raises
     ------
     ValueError
-        If a parameter is below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
@@ -227,6 +227,8 @@ class Su:
     starts: int = STARTS
 
     def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
         if self.search < 1:
             raise ValueError("search is at least 1 job")
         self.pace = Warming(self.every)
@@ -389,7 +391,7 @@ class PlainRegression:
     Raises
     ------
     ValueError
-        If a parameter is below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
@@ -419,6 +421,8 @@ class PlainRegression:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
         if self.window < 1:
             raise ValueError("window is at least 1 job")
         self.pace = Warming(self.every)

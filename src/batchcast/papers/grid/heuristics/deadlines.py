@@ -206,6 +206,8 @@ class Ebest:
     deadlines = True
 
     def __init__(self, urgent: float = 0.2, reading: Literal["pair", "job"] = "pair") -> None:
+        if reading not in ("pair", "job"):
+            raise ValueError(f"reading {reading!r} (accepted: pair, job)")
         self.urgent, self.reading = share(urgent), reading
 
     def assign(self, batch: Batch) -> Plan:
@@ -247,6 +249,8 @@ class Esufferage:
     deadlines = True
 
     def __init__(self, urgent: float = 0.2, lone: Literal["first", "last"] = "first") -> None:
+        if lone not in ("first", "last"):
+            raise ValueError(f"lone {lone!r} (accepted: first, last)")
         self.urgent, self.lone = share(urgent), lone
 
     def assign(self, batch: Batch) -> Plan:
