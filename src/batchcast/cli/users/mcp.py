@@ -107,9 +107,9 @@ def server(site: Mapping[str, str | None]) -> Any:
 
         job_ids: job numbers, as 4711 or 4711_3; none means all your waiting jobs.
         """
-        told = await ask("start", [*site_flags, *_jobs(job_ids)])
-        results = [{key: one[key] for key in REASONS.split() if key in one} for one in told.get("results", [])]
-        return {**told, "results": results} if results else told
+        reply = await ask("start", [*site_flags, *_jobs(job_ids)])
+        results = [{key: one[key] for key in REASONS.split() if key in one} for one in reply.get("results", [])]
+        return {**reply, "results": results} if results else reply
 
     return mcp_server
 
@@ -147,8 +147,8 @@ async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, 
 def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str, Any]:
     """Return a `--json` document for an assistant: times, spans and shares as text, missing values as "not known".
 
-    >>> told = {"warnings": [], "results": [{"job_id": "7", "likely_wait_s": 5400.0, "came_true": 0.8, "memory": None}]}
-    >>> in_words(told, 0.0)["results"]
+    >>> doc = {"warnings": [], "results": [{"job_id": "7", "likely_wait_s": 5400.0, "came_true": 0.8, "memory": None}]}
+    >>> in_words(doc, 0.0)["results"]
     [{'job_id': '7', 'likely_wait': '1 h 30 min', 'came_true': '80 %', 'memory': 'not known'}]
     >>> in_words({"warnings": ["no job of ada is waiting"], "results": []}, 0.0)
     {'answer': 'not known', 'why': ['no job of ada is waiting']}
@@ -158,17 +158,17 @@ def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str,
     warnings = list(document.get("warnings") or [])
     if not results:
         return {"answer": NOT_KNOWN, "why": warnings}
-    told: dict[str, Any] = {"results": [_result_in_words(one, now) for one in results[:MOST_JOBS]]}
+    reply: dict[str, Any] = {"results": [_result_in_words(one, now) for one in results[:MOST_JOBS]]}
     if len(results) > MOST_JOBS:
         warnings.append(f"{len(results) - MOST_JOBS:,} of {len(results):,} results are left out")
     if settings.get("advice"):
-        told["advice"] = [_result_in_words(one, now) for one in settings["advice"]]
-    return {**told, "warnings": warnings}
+        reply["advice"] = [_result_in_words(one, now) for one in settings["advice"]]
+    return {**reply, "warnings": warnings}
 
 
 def _result_in_words(result: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return one result with its values as text, its keys without the units that are now in the text."""
-    told: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     for key, value in result.items():
         # a `moved_` key without a value means that the predicted start did not move: it is not an unknown value
         if value == "" or (value is None and key.startswith("moved_")):
@@ -176,15 +176,15 @@ def _result_in_words(result: Mapping[str, Any], now: float) -> dict[str, Any]:
         if key.endswith("_s") and key[:-2] in result:  # another key already contains the text
             continue
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            told[key.removesuffix("_s")] = NOT_KNOWN
+            reply[key.removesuffix("_s")] = NOT_KNOWN
         elif isinstance(value, (str, bool, list, dict)):
-            told[key] = value
+            reply[key] = value
         elif key.endswith(TIMES) and value > 86400.0 * 366:  # a time in epoch seconds, not a span
-            told[key.removesuffix("_s")] = clock(value, 0.0)
+            reply[key.removesuffix("_s")] = clock(value, 0.0)
         elif key.endswith("_s"):
-            told[key.removesuffix("_s")] = span(value)
+            reply[key.removesuffix("_s")] = span(value)
         elif any(word in key for word in SHARES):
-            told[key] = f"{value:.0%}".replace("%", " %")
+            reply[key] = f"{value:.0%}".replace("%", " %")
         else:
-            told[key] = round(value, 1) if isinstance(value, float) else value
-    return told
+            reply[key] = round(value, 1) if isinstance(value, float) else value
+    return reply

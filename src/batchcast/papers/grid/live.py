@@ -28,8 +28,8 @@ FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "de
 class Journal:
     """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped.
 
-    Without a path, nothing is stored. While a broker reads its journal at a restart, it makes the recorded decisions
-    again; the journal does not store these decisions a second time.
+    Without a path, nothing is stored. A broker that restarts reads its journal and makes the recorded
+    decisions again, without storing them a second time.
     """
 
     def __init__(self, path: Path | None = None) -> None:

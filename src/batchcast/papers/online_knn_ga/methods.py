@@ -528,7 +528,7 @@ def grouped_estimates(
     """Return mean and standard deviation of the run times of each query's nearest jobs; the deviation is NaN if the
     time limit is the prediction.
 
-    The nearest jobs are those of `weighted_nearest` among the first finished_before[i] finished jobs. The call takes
+    For job i, the result equals `weighted_nearest` over the first finished_before[i] finished jobs. The call takes
     O(q g (attributes + log g)) time for q distinct queries and g distinct jobs, and then about K steps per query.
     """
     parts, differs, start, members, query_start, query_members = groups
