@@ -68,10 +68,15 @@ def compact(value: Any) -> bytes:
 
 def plain(value: Any) -> Any:
     """Return a value converted to JSON's types; a dataclass becomes a JSON object."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (str, int, bool)) or value is None:
+    if value is None or isinstance(value, bool):
         return value
+    # A subclass such as `answer.Sentence` becomes its plain type: msgspec passes a subclass to this hook again, for ever.
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from batchcast.document import compact, plain
 from batchcast.formats.sighting import NodeAway, Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.answer import nodes_away
@@ -58,7 +59,9 @@ class Site:
             issued = {"row": 1, "kind": "wait", "moment": "submit", "method": METHOD, "as_of": 0.0, "issued_at": 0.0}
             if now == 0.0:
                 clock_jobs.issue(connection, [{**issued, "prediction": said}])
-        return disclosed(start_answer(self.row(), now), hidden=False)
+        answer = disclosed(start_answer(self.row(), now), hidden=False)
+        assert json.loads(compact(answer)) == plain(answer), "the served JSON has what Python answers"
+        return answer
 
     def row(self) -> dict[str, Any]:
         reader = Reader(self.url)
