@@ -232,7 +232,7 @@ class Client:
         return rows[0] if rows else None
 
     def _rows(self, question: str, parameters: Mapping[str, object], user: str = "") -> list[dict[str, Any]] | None:
-        """Returns all results of the query /v1/QUESTION; None if the service does not answer in time."""
+        """Return all results of the query /v1/QUESTION; None if the service does not answer in time."""
         begun = time.monotonic()
         if begun < self.not_before:
             return None
@@ -276,7 +276,7 @@ class Client:
         return int(head_of.split(None, 2)[1]), body
 
     def _opened(self, host: str, port: int, until: float) -> socket.socket:
-        """Returns a connection to the service; tries all addresses of a host name in turn."""
+        """Return a connection to the service; tries all addresses of a host name in turn."""
         if not host:
             return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
         *places, last = _resolved(host, port, until)
@@ -288,7 +288,7 @@ class Client:
 
 
 def _resolved(host: str, port: int, until: float) -> list[Any]:
-    """Returns the addresses of a host name.
+    """Return the addresses of a host name.
 
     The resolver runs in a thread, because it can take seconds if a name server does not answer.
     """
@@ -311,7 +311,7 @@ def _resolved(host: str, port: int, until: float) -> list[Any]:
 
 
 def _connected(family: int, place: Any, until: float) -> socket.socket:
-    """Returns a connected socket; raises TimeoutError at the time `until`."""
+    """Return a connected socket; raises TimeoutError at the time `until`."""
     connection = socket.socket(family)
     try:
         _within(connection, until).connect(place)
@@ -328,7 +328,7 @@ def _tell(words: str, *more: object) -> None:
 
 
 def _clock(at: float, now: float) -> str:
-    """Returns a time as text, rounded up to the minute."""
+    """Return a time as text, rounded up to the minute."""
     local, today = time.localtime(math.ceil(at / 60) * 60), time.localtime(now)
     return time.strftime("%H:%M" if local[:3] == today[:3] else "%a %d %b %H:%M", local)
 
@@ -343,7 +343,7 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
-    """Returns a field of the service's answer if its value is a plausible amount, else None. The check keeps
+    """Return a field of the service's answer if its value is a plausible amount, else None. The check keeps
     implausible values out of job requests.
     """
     value: Any = (answer or {}).get(name)

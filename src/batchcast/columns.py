@@ -29,40 +29,19 @@ MOMENT_WORDS: dict[Moment, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The declaration of one column.
+    """The declaration of one column."""
 
-    Attributes
-    ----------
-    name
-        The column's name in a `Trace`.
-    kind
-        Kind of the column: `number`, `nominal` or `id`.
-    unit
-        The unit of the column's numbers; empty if they have none.
-    known_at
-        The event of a job at which the value becomes known.
-    meaning
-        A short description of the column for people.
-    swf
-        The column's field number in SWF, from 1.
-    sacct
-        The column's field in sacct's output.
-    squeue
-        The column's field in the output of `squeue -O`. The store saves the values of this field in an SQL column with
-        this column's name.
-    pbs
-        The column's attribute in the output of `qstat -f`.
-    """
-
-    name: str
-    kind: Kind
-    unit: str
-    known_at: Moment
-    meaning: str
-    swf: int | None = None
-    sacct: str | None = None
+    name: str  # The column's name in a `Trace`
+    kind: Kind  # Kind of the column: `number`, `nominal` or `id`
+    unit: str  # The unit of the column's numbers; empty if they have none
+    known_at: Moment  # The event of a job at which the value becomes known
+    meaning: str  # A short description of the column for people
+    swf: int | None = None  # The column's field number in SWF, from 1
+    sacct: str | None = None  # The column's field in sacct's output
+    # The column's field in the output of `squeue -O`. The store saves the values of this field in an SQL column with
+    # this column's name.
     squeue: str | None = None
-    pbs: str | None = None
+    pbs: str | None = None  # The column's attribute in the output of `qstat -f`
 
 
 # fmt: off
@@ -191,20 +170,6 @@ this many jobs (20). Two amounts are equal if they differ by at most this share 
 def is_copied(equal: float, compared: float) -> bool:
     """Return whether a measured column is only a copy of the requested amounts.
 
-    Parameters
-    ----------
-    equal
-        Number of jobs whose measured amount equals the requested amount.
-    compared
-        Number of jobs for which the measured and the requested amounts are known. If both amounts are known for fewer
-        than 20 jobs, the result is False.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
     >>> is_copied(18, 20), is_copied(17, 20), is_copied(19, 19)
     (True, False, False)
     """

@@ -70,7 +70,7 @@ def plain(value: Any) -> Any:
     """Return a value converted to JSON's types; a dataclass becomes a JSON object."""
     if value is None or isinstance(value, bool):
         return value
-    # A subclass such as `answer.Sentence` becomes its plain type: msgspec passes a subclass to this hook again, for ever.
+    # A subclass such as `answer.Sentence` becomes its plain type, because msgspec passes a subclass to this hook again.
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, str):

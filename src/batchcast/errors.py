@@ -35,17 +35,6 @@ def flags_in_messages() -> Iterator[None]:
 def as_arguments(text: str) -> str:
     """Replace the command-line flags in a message by the names of the Python arguments.
 
-    Parameters
-    ----------
-    text
-        A message that names flags, such as `--procs-total N`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> as_arguments("--default-request: not 'x'; try --procs-total N, or --procs-total peak")
     "default_request: not 'x'; try procs_total=N, or procs_total peak"
     """
@@ -61,17 +50,6 @@ def worded(text: str) -> str:
     """Return a message in the form for its reader: with flags on the command line, with names of Python arguments
     otherwise.
 
-    Parameters
-    ----------
-    text
-        A message that names flags.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> worded("no zone: --timezone NAME says where the cluster stands")
     'no zone: timezone=NAME says where the cluster stands'
     """
@@ -79,15 +57,7 @@ def worded(text: str) -> str:
 
 
 class BatchcastError(Exception):
-    """Base class: an operation failed for a known reason. Exit code 1.
-
-    Parameters
-    ----------
-    message
-        What is wrong, where, and what is accepted.
-    hint
-        What the user can try next.
-    """
+    """Base class: an operation failed for a known reason. Exit code 1."""
 
     exit_code = 1
 
@@ -136,26 +106,10 @@ class Unreachable(BatchcastError):
 
 
 def how_to_install(extra: str, only: str = "") -> str:
-    """Return the command that installs an optional part of batchcast into the running Python environment.
-
-    Parameters
-    ----------
-    extra
-        Name of the optional part, as in `pip install batchcast[EXTRA]`.
-    only
-        If not empty, name only the required packages whose names start with this text.
-
-    Returns
-    -------
-    str
-        The command for the shell.
-
-    Notes
-    -----
-    In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
-    required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
-    fail.
-    """
+    """Return the command that installs an optional part of batchcast into the running Python environment."""
+    # In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
+    # required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
+    # fail.
     import json
     import shlex
     import sys
@@ -184,22 +138,6 @@ def check_takes(method: object, owner: str, form: str) -> None:
 
     The check runs before the first call, so that a wrong signature is reported at once.
 
-    Parameters
-    ----------
-    method
-        The user's method or function.
-    owner
-        Name of the object in the message.
-    form
-        The expected call, such as `append(job, at)`.
-
-    Raises
-    ------
-    UsageError
-        If the method's signature does not take these parameters.
-
-    Examples
-    --------
     >>> check_takes([], "list", "append(job, at)")
     Traceback (most recent call last):
     batchcast.errors.UsageError: list.append takes (object, /) (accepted: append(job, at))
@@ -221,18 +159,6 @@ def check_takes(method: object, owner: str, form: str) -> None:
 def standing_at(method: object) -> str:
     """Return the file and line in which a user's function is defined, as ` (mine.py, line 7)`.
 
-    Parameters
-    ----------
-    method
-        A function or method.
-
-    Returns
-    -------
-    str
-        Empty for functions written in C and for batchcast's own functions.
-
-    Examples
-    --------
     >>> standing_at(len)
     ''
     """
@@ -245,20 +171,6 @@ def standing_at(method: object) -> str:
 def says_arguments(call: Callable[P, R], name: str = "") -> Callable[P, R]:
     """Wrap a function so that wrong arguments raise a UsageError, whose message lists the accepted arguments.
 
-    Parameters
-    ----------
-    call
-        The function.
-    name
-        Name of the function in the message. Default: its `__name__`.
-
-    Returns
-    -------
-    callable
-        A function with the same behaviour and signature.
-
-    Examples
-    --------
     >>> says_arguments(lambda *, order: order, "Policy")(ordering="saf")
     Traceback (most recent call last):
     batchcast.errors.UsageError: Policy got an unexpected keyword argument 'ordering' (accepted: order)
@@ -299,22 +211,6 @@ def _check_arguments(
 def raised_outside(error: Exception, function: str, hint: str = "") -> BatchcastError:
     """Turn an exception from user code into a BatchcastError that names the user's file and line.
 
-    Parameters
-    ----------
-    error
-        The exception.
-    function
-        Name of the called function, such as `Mine.predict`.
-    hint
-        What the user can try next.
-
-    Returns
-    -------
-    BatchcastError
-        The given exception itself if it is a BatchcastError already.
-
-    Examples
-    --------
     >>> print(raised_outside(ZeroDivisionError("division by zero"), "Mine.predict"))
     Mine.predict raised ZeroDivisionError: division by zero
     """
@@ -333,7 +229,7 @@ def raised_outside(error: Exception, function: str, hint: str = "") -> Batchcast
 
 
 def _attributes(error: Exception) -> str:
-    """Returns a text with the attributes of a batchcast object if user code read a missing attribute of the object,
+    """Return a text with the attributes of a batchcast object if user code read a missing attribute of the object,
     else an empty text."""
     target = getattr(error, "obj", None)
     if not isinstance(error, AttributeError) or not type(target).__module__.startswith(f"{__package__}."):
@@ -347,27 +243,6 @@ def input_error(
 ) -> InputError:
     """Build an `InputError` from its parts: location, problem, value, accepted forms and next step.
 
-    Parameters
-    ----------
-    path
-        The file or source in which the problem is.
-    problem
-        A description of the problem.
-    line
-        Line number of the problem, from 1.
-    value
-        The rejected value, shown with at most 80 characters.
-    accepted
-        The accepted forms of the value.
-    hint
-        What the user can try next.
-
-    Returns
-    -------
-    InputError
-
-    Examples
-    --------
     >>> print(input_error("a.swf", "run time is not a number", line=7, value="12x", accepted="seconds"))
     a.swf:7: run time is not a number: '12x' (accepted: seconds)
     """
@@ -380,17 +255,6 @@ def input_error(
 def check_word(option: str, value: object, accepted: Iterable[str]) -> None:
     """Raise UsageError if the value of an option is not among the accepted words.
 
-    Parameters
-    ----------
-    option
-        Name of the option, without dashes.
-    value
-        The value.
-    accepted
-        The accepted words of the option.
-
-    Examples
-    --------
     >>> check_word("loop", "shut", ["closed", "open"])
     Traceback (most recent call last):
     batchcast.errors.UsageError: loop: 'shut' is not a known word (accepted: closed, open)
@@ -402,17 +266,6 @@ def check_word(option: str, value: object, accepted: Iterable[str]) -> None:
 def check_least(option: str, value: object, least: int) -> None:
     """Raise UsageError if the value of an option is not a whole number of at least `least`.
 
-    Parameters
-    ----------
-    option
-        Name of the option, without dashes.
-    value
-        The value.
-    least
-        The smallest accepted number.
-
-    Examples
-    --------
     >>> check_least("workers", 0, 1)
     Traceback (most recent call last):
     batchcast.errors.UsageError: workers: 0 (accepted: a whole number from 1)

@@ -93,21 +93,6 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
 
     Values that become known after submission are ignored.
 
-    Parameters
-    ----------
-    row
-        Position of the job in log order, or a running number.
-    values
-        Values of the job's columns, by column name. An absent column or None means unknown.
-    procs
-        Number of processors, by the rule that the caller applies (`Trace.procs`). NaN means unknown.
-
-    Returns
-    -------
-    JobRequest
-
-    Examples
-    --------
     >>> as_submitted(0, {"job_id": 7, "submit_time": 5.0, "run_time": 9.0, "req_gpus": 2.0}, procs=1.0).req_gpus
     2.0
     """
@@ -119,25 +104,14 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
 
 
 class JobRecord(NamedTuple):
-    """A job request together with its outcome.
+    """A job request together with its outcome."""
 
-    Attributes
-    ----------
-    request
-        The job's request: all data known at submission. The request's attributes and extra columns can also be read
-        from the record itself.
-    wait_time
-        Queue wait, in seconds. NaN means unknown.
-    run_time
-        Run time, in seconds. NaN means that the job never ran, or that the run time is unknown.
-    status
-        The final status of the job, as one of batchcast's status words. None means unknown.
-    """
-
+    # The job's request: all data known at submission. The request's attributes and extra columns can also be read from
+    # the record itself.
     request: JobRequest
-    wait_time: float
-    run_time: float
-    status: Name = None
+    wait_time: float  # Queue wait, in seconds. NaN means unknown.
+    run_time: float  # Run time, in seconds. NaN means that the job never ran, or that the run time is unknown.
+    status: Name = None  # The final status of the job, as one of batchcast's status words. None means unknown.
 
     def __getattr__(self, name: str) -> Any:
         """Read an attribute of the request: `job.user_id` is `job.request.user_id`, and extra columns can be read in
@@ -195,18 +169,6 @@ _STATE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 def status_from_swf(number: int) -> str | None:
     """Translate an SWF status number to a status word.
 
-    Parameters
-    ----------
-    number
-        The status number in SWF field 11.
-
-    Returns
-    -------
-    str or None
-        None for a negative number (unknown), and `swf_N` for a number that SWF does not define.
-
-    Examples
-    --------
     >>> status_from_swf(5), status_from_swf(-1), status_from_swf(9)
     ('cancelled', None, 'swf_9')
     """
@@ -216,18 +178,6 @@ def status_from_swf(number: int) -> str | None:
 def status_to_swf(status: str | None) -> int:
     """Translate a status word to the nearest SWF status number.
 
-    Parameters
-    ----------
-    status
-        A status word, or None.
-
-    Returns
-    -------
-    int
-        -1 if no SWF number fits the status word.
-
-    Examples
-    --------
     >>> status_to_swf("timeout"), status_to_swf("swf_9"), status_to_swf(None)
     (0, 9, -1)
     """
@@ -239,25 +189,10 @@ def status_to_swf(status: str | None) -> int:
 def status_from_sacct(state: str) -> str | None:
     """Translate a job state that sacct printed to a status word.
 
-    Parameters
-    ----------
-    state
-        A long (`COMPLETED`) or short (`CD`) state. Text after the state (`CANCELLED by 1000`) is ignored.
-
-    Returns
-    -------
-    str or None
-        The status word in lower case, or None if sacct prints no state or an unknown one.
-
-    Notes
-    -----
-    sacct truncates a state to the width of its column and appends `+`. A truncated state is matched by its prefix.
-
-    Examples
-    --------
     >>> status_from_sacct("CANCELLED by 1000"), status_from_sacct("OUT_OF_ME+"), status_from_sacct("TO")
     ('cancelled', 'out_of_memory', 'timeout')
     """
+    # sacct truncates a state to the width of its column and appends `+`. A truncated state is matched by its prefix.
     match = _STATE.match(state.strip())
     if match is None:
         return None
@@ -274,17 +209,6 @@ def is_slurm_state(state: str) -> bool:
 
     An empty text and the words for an unknown state also count.
 
-    Parameters
-    ----------
-    state
-        The text of sacct's column State.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
     >>> is_slurm_state("CANCELLED by 1000"), is_slurm_state("OUT_OF_ME+"), is_slurm_state("FAIL"), is_slurm_state("")
     (True, True, False, True)
     """
@@ -295,18 +219,6 @@ def is_slurm_state(state: str) -> bool:
 def status_words(text: str) -> frozenset[str]:
     """Find the status words that a user's filter selects.
 
-    Parameters
-    ----------
-    text
-        A status word, a Slurm state, or an SWF status number.
-
-    Returns
-    -------
-    frozenset of str
-        The status word of the text, or all words that an SWF number stands for.
-
-    Examples
-    --------
     >>> sorted(status_words("1")), sorted(status_words("TIMEOUT"))
     (['completed'], ['timeout'])
     """

@@ -40,26 +40,6 @@ LONGEST_TIME = 100
 def parse_duration(text: str) -> float:
     """Parse a duration in one of Slurm's forms or in everyday notation.
 
-    Parameters
-    ----------
-    text
-        One of Slurm's six forms (see --time in sbatch(1)): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. A fraction of a second
-        may follow, because sacct prints CPU times with fractions. A bare number is in minutes, as in Slurm. Everyday
-        notation is a sequence of numbers with the units s, m, h, d or w, or these units written out, largest unit first
-        (1h30m, 2 days).
-
-    Returns
-    -------
-    float
-        Seconds; infinity for UNLIMITED, NaN for a word that means unknown.
-
-    Raises
-    ------
-    UsageError
-        If the text has none of the accepted forms.
-
-    Examples
-    --------
     >>> parse_duration("90"), parse_duration("1:30"), parse_duration("1:00:00"), parse_duration("1-12")
     (5400.0, 90.0, 3600.0, 129600.0)
     >>> parse_duration("6h"), parse_duration("1h30m"), parse_duration("2 days"), parse_duration("1.5 min")
@@ -97,23 +77,6 @@ def parse_span(text: str) -> float:
 
     Slurm reads a bare number as minutes and most people read it as seconds, so options outside Slurm require a unit.
 
-    Parameters
-    ----------
-    text
-        A duration with a unit, a colon or a dash.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    UsageError
-        If the text is no duration, or a number without a unit.
-
-    Examples
-    --------
     >>> parse_span("10m"), parse_span("1.5h"), parse_span("1-00")
     (600.0, 5400.0, 86400.0)
     """
@@ -136,36 +99,11 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
 
     All options that take a time use this function.
 
-    Parameters
-    ----------
-    text
-        now, now+1hour, now-7days, today, yesterday, tomorrow, midnight, noon, HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]],
-        uts100 or @100.
-    now
-        The current time, in epoch seconds.
-    where
-        Time zone of texts that have no UTC offset. Default: the time zone of this machine.
-
-    Returns
-    -------
-    float
-        Epoch seconds.
-
-    Raises
-    ------
-    UsageError
-        If the text has none of the accepted forms.
-
-    Notes
-    -----
-    A local time that a clock change skips or repeats is read with the offset from before the change.
-
-    Examples
-    --------
     >>> from datetime import UTC
     >>> parse_when("yesterday", 90000.0, UTC), parse_when("now-1hour", 90000.0), parse_when("1970-01-02", 0.0, UTC)
     (0.0, 86400.0, 86400.0)
     """
+    # A local time that a clock change skips or repeats is read with the offset from before the change.
     word = text.strip()
     if match := re.fullmatch(r"uts(\d+)|@(-?\d+(?:\.\d+)?)", word):
         return float(match[1] or match[2])
@@ -191,23 +129,6 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
 def parse_share(text: str) -> float:
     """Parse a share that lies strictly between 0 and 1.
 
-    Parameters
-    ----------
-    text
-        A fraction (0.05) or a percentage (5%).
-
-    Returns
-    -------
-    float
-        The share as a fraction.
-
-    Raises
-    ------
-    UsageError
-        If the text is not a number, or not above 0 and below 1.
-
-    Examples
-    --------
     >>> parse_share("5%"), parse_share("0.1")
     (0.05, 0.1)
     """
@@ -224,18 +145,6 @@ def parse_share(text: str) -> float:
 def format_duration(seconds: float) -> str:
     """Format seconds as Slurm prints a time: `D-HH:MM:SS`, without `D-` if the time is shorter than a day.
 
-    Parameters
-    ----------
-    seconds
-        Seconds; the function rounds to whole seconds.
-
-    Returns
-    -------
-    str
-        `unlimited` for infinity, `-` for NaN.
-
-    Examples
-    --------
     >>> format_duration(93784), format_duration(59.6), format_duration(float("nan"))
     ('1-02:03:04', '00:01:00', '-')
     """
@@ -257,19 +166,6 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
 
     Use `format_duration` for texts that Slurm reads, such as a `--time=` option.
 
-    Parameters
-    ----------
-    seconds
-        Seconds. The amount of the smaller unit is rounded.
-    unknown
-        The text that is returned for NaN and None.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> [span(s) for s in (0.4, 42, 125, 3599.8, 8733, 200000, -90)]
     ['0 s', '42 s', '2 min 5 s', '1 h', '2 h 26 min', '2 d 8 h', '-1 min 30 s']
     >>> span(float("nan")), span(float("inf"))
@@ -293,19 +189,6 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
 def counted(count: int, noun: str = "job") -> str:
     """Format a number of things with its noun, in the plural if needed.
 
-    Parameters
-    ----------
-    count
-        Number of things.
-    noun
-        The noun in the singular.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> counted(1), counted(2000, "group"), counted(0)
     ('1 job', '2,000 groups', '0 jobs')
     """
@@ -315,17 +198,6 @@ def counted(count: int, noun: str = "job") -> str:
 def shortest(value: object) -> str:
     """Format a value as text, with whole numbers as integers.
 
-    Parameters
-    ----------
-    value
-        A number, or anything that `str` converts.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> shortest(7.0), shortest(0.1), shortest(float("inf")), shortest("a")
     ('7', '0.1', 'inf', 'a')
     """
@@ -339,35 +211,11 @@ LONGEST_MEMORY = 40
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     """Parse a memory size in Slurm's notation, for a whole job.
 
-    Parameters
-    ----------
-    text
-        A number with an optional unit K, M, G, T, P or E (default M). A trailing `n` means per node, `c` per processor.
-    nodes
-        Number of nodes, which multiplies a size per node.
-    procs
-        Number of processors, which multiplies a size per processor.
-
-    Returns
-    -------
-    float
-        Size in KiB; NaN for an unknown size and for 0.
-
-    Raises
-    ------
-    UsageError
-        If the text is not a memory size.
-
-    Notes
-    -----
-    Slurm prints 0 both for "all memory of the node" and for "no request". Therefore 0 becomes NaN, because neither
-    meaning of 0 is an amount of memory.
-
-    Examples
-    --------
     >>> parse_memory("4000M"), parse_memory("2Gc", procs=4), parse_memory("0n")
     (4096000.0, 8388608.0, nan)
     """
+    # Slurm prints 0 both for "all memory of the node" and for "no request". Therefore 0 becomes NaN, because neither
+    # meaning of 0 is an amount of memory.
     word = text.strip()
     if word.lower() in _UNKNOWN:
         return math.nan
@@ -382,18 +230,6 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
 def format_memory(kib: float) -> str:
     """Format a memory size in the largest unit in which it is at least 1, with at most one decimal.
 
-    Parameters
-    ----------
-    kib
-        Memory in KiB.
-
-    Returns
-    -------
-    str
-        The formatted size; `-` for NaN.
-
-    Examples
-    --------
     >>> format_memory(4194304.0), format_memory(1536.0)
     ('4G', '1.5M')
     """

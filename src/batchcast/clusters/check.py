@@ -20,15 +20,7 @@ ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
 
 
 def check_clusters(settings: Settings, viewer: Viewer, ask: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield doctor's findings about each configured cluster: its answers, its submit command, its file transfers.
-
-    Parameters
-    ----------
-    settings, viewer
-        The settings of this computer, and the user for whom the stores and services answer.
-    ask
-        Whether to run `scontrol` to find out which cluster a submit command reaches.
-    """
+    """Yield doctor's findings about each configured cluster: its answers, its submit command, its file transfers."""
     configuration = configured()
     for problem in configuration.problems:
         name, _, what = problem.partition(": ")

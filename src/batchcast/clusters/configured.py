@@ -30,48 +30,29 @@ submit = "sbatch -M beta"
 
 
 class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One `[[cluster]]` table of the settings file.
+    """One `[[cluster]]` table of the settings file."""
 
-    Parameters
-    ----------
-    name
-        The cluster's name in its batch system (Slurm's ClusterName).
-    store, service
-        The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix
-        socket or http://HOST:PORT). Exactly one of `store` and `service` is set.
-    token_file
-        A file with the bearer token for `service`.
-    submit
-        The submit command. The command contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
-    place
-        Name of the file system that the cluster uses. Default: the cluster's name.
-    bandwidth
-        For each other file system, the rate at which files can be copied from it (`"100M"` is 100 MiB/s).
-    translate
-        For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
-        word on this cluster.
-    cores_per_node
-        Cores per node, to translate the number of nodes of scripts that fill whole nodes. 0: unknown.
-    speed
-        Speed of this cluster relative to the `speed` of the other clusters. 0: unknown; the ratio of run times is then
-        learned from the user's jobs.
-    patience_s
-        Longest time to wait for an answer of the service, in seconds.
-    home
-        Whether jobs run on this cluster if batchcast does not choose a cluster. Default: the first cluster.
-    """
-
-    name: str
+    name: str  # The cluster's name in its batch system (Slurm's ClusterName)
+    # The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix socket
+    # or http://HOST:PORT). Exactly one of `store` and `service` is set.
     store: str = ""
     service: str = ""
-    token_file: str = ""
+    token_file: str = ""  # A file with the bearer token for `service`
+    # The submit command. The command contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
     submit: str = "sbatch"
-    place: str = ""
+    place: str = ""  # Name of the file system that the cluster uses. Default: the cluster's name.
+    # For each other file system, the rate at which files can be copied from it (`"100M"` is 100 MiB/s).
     bandwidth: dict[str, str | int | float] = {}
+    # For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the word
+    # on this cluster.
     translate: dict[str, dict[str, str]] = {}
+    # Cores per node, to translate the number of nodes of scripts that fill whole nodes. 0: unknown.
     cores_per_node: int = 0
+    # Speed of this cluster relative to the `speed` of the other clusters. 0: unknown; the ratio of run times is then
+    # learned from the user's jobs.
     speed: float = 0.0
-    patience_s: float = 10.0
+    patience_s: float = 10.0  # Longest time to wait for an answer of the service, in seconds
+    # Whether jobs run on this cluster if batchcast does not choose a cluster. Default: the first cluster.
     home: bool = False
 
     @property
@@ -150,11 +131,6 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
     A wrong table is reported and does not affect the other clusters. Without a `[[cluster]]` table, the result has no
     clusters.
-
-    Parameters
-    ----------
-    environment
-        Environment variables that choose the settings file. Default: the variables of this process.
     """
     place, tables = cluster_tables(environment)
     clusters: list[Cluster] = []

@@ -61,22 +61,6 @@ def correction(lateness: Sequence[float], level: float) -> float:
     The end predicted by the best of several offers is too early more often than the end predicted by a single offer,
     because the best offer is chosen for its early end.
 
-    Parameters
-    ----------
-    lateness
-        Actual time until the end, divided by its predicted quantile, for past submissions; the latest submission comes
-        last.
-    level
-        Level of the quantile: 0.9 for the time by which 90 % of the jobs should have ended.
-
-    Returns
-    -------
-    float
-        With this factor, a share `level` of the latest `LAST_ENDED` submissions would have ended by their predicted
-        time (split conformal prediction, Lei et al. 2018). The factor is 1 with fewer than `FEWEST_ENDED` submissions.
-
-    Examples
-    --------
     >>> correction([0.5, 0.8, 1.5, 2.0, 0.9], 0.5), correction([2.0, 2.0], 0.5)
     (1.0, 1.0)
     >>> correction([0.5, 0.8, 1.5, 2.0, 1.2], 0.9)
@@ -91,20 +75,6 @@ def correction(lateness: Sequence[float], level: float) -> float:
 def combined(waits: Sequence[float], runs: Sequence[float], dependence: str = INDEPENDENT) -> Finish:
     """Return the distribution of wait + run time from equally likely values of each.
 
-    Parameters
-    ----------
-    waits, runs
-        Equally likely queue waits and run times in seconds.
-    dependence
-        `INDEPENDENT`: every wait is combined with every run time. `COMONOTONE`: the k-th shortest wait is combined with
-        the k-th shortest run time.
-
-    Returns
-    -------
-    Finish
-
-    Examples
-    --------
     >>> combined([0.0, 60.0], [30.0, 90.0]).spans
     [30.0, 90.0, 90.0, 150.0]
     >>> combined([0.0, 60.0], [30.0, 90.0], dependence=COMONOTONE).spans
@@ -166,35 +136,17 @@ def ratio(base: Runs, target: Runs, base_speed: float = 0.0, target_speed: float
     """Estimate the ratio of run times: from the setting `speed` if both clusters have it, else from the user's jobs,
     else 1.
 
-    Parameters
-    ----------
-    base, target
-        Statistics of the user's run times on this cluster and on the other cluster.
-    base_speed, target_speed
-        The setting `speed` of both clusters; 0 if it is not set.
-
-    Returns
-    -------
-    Ratio
-
-    Notes
-    -----
-    Each job name that ran on both clusters gives one estimate, the difference of its mean logarithms. The estimates are
-    combined by a random-effects model: the weight of a name is the inverse of its variance plus the variance between
-    names. So a single name with many jobs does not determine the result.
-
-    References
-    ----------
-    DerSimonian, Laird, Meta-analysis in clinical trials, Controlled Clinical Trials 7(3), 1986.
-
-    Examples
-    --------
     >>> r = ratio({"relax": [20, 5.0, 0.01]}, {"relax": [20, 5.0 - math.log(2), 0.01]})
     >>> round(r.value, 3), [round(x, 2) for x in r.interval], r.basis
     (0.5, [0.42, 0.59], 'your 40 jobs of 1 name on both')
     >>> [round(x, 2) for x in ratio({}, {}).interval]
     [0.5, 2.0]
     """
+    # Each job name that ran on both clusters gives one estimate, the difference of its mean logarithms. The estimates
+    # are combined by a random-effects model: the weight of a name is the inverse of its variance plus the variance
+    # between names. So a single name with many jobs does not determine the result.
+    #
+    # DerSimonian, Laird, Meta-analysis in clinical trials, Controlled Clinical Trials 7(3), 1986.
     if base_speed > 0 and target_speed > 0:
         return Ratio(math.log(base_speed / target_speed), BENCHMARK_SD, "the figures `speed` of the settings")
     both = [n for n in base if n in target and min(base[n][0], target[n][0]) >= LEAST_RUNS]

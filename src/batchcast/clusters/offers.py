@@ -42,31 +42,17 @@ job.
 
 
 class Question(NamedTuple):
-    """A job for which every cluster predicts the end: its options and input files, and its deadline.
+    """A job for which every cluster predicts the end: its options and input files, and its deadline."""
 
-    Attributes
-    ----------
-    options
-        The script's sbatch options by name.
-    inputs
-        Files that must be transferred before the job can start.
-    by
-        The deadline in epoch seconds; None without a deadline.
-    any_size
-        Whether other sizes of the job are compared too.
-    sent
-        For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and options of
-        each. A store may not have seen these jobs yet.
-    lateness
-        For each name in `LEVELS`, the actual times until the end of the user's past submissions, divided by the
-        predicted times.
-    """
-
-    options: Mapping[str, str]
-    inputs: Sequence[Input] = ()
-    by: float | None = None
-    any_size: bool = False
+    options: Mapping[str, str]  # The script's sbatch options by name
+    inputs: Sequence[Input] = ()  # Files that must be transferred before the job can start
+    by: float | None = None  # The deadline in epoch seconds; None without a deadline
+    any_size: bool = False  # Whether other sizes of the job are compared too
+    # For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and options of
+    # each. A store may not have seen these jobs yet.
     sent: Mapping[str, Sequence[tuple[float, Mapping[str, str]]]] = {}
+    # For each name in `LEVELS`, the actual times until the end of the user's past submissions, divided by the predicted
+    # times.
     lateness: Mapping[str, Sequence[float]] = {}
 
 
@@ -88,32 +74,7 @@ class Reply(NamedTuple):
 def offers(
     configuration: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem.
-
-    Parameters
-    ----------
-    configuration
-        The clusters, the home cluster first.
-    settings
-        The settings of this computer.
-    question
-        The job.
-    viewer
-        The user for whom stores answer.
-    now
-        The time, in epoch seconds.
-
-    Returns
-    -------
-    rows : list of dict
-        One row for each cluster, partition, QOS and size, as `_row` builds it.
-    notes : list of str
-
-    Raises
-    ------
-    NoAnswer
-        If no cluster offers anything.
-    """
+    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem."""
     replies, problems = ask_all(configuration, settings, question, viewer, now)
     rows, notes = compared(replies, question, now)
     notes = [*configuration.problems, *problems, *notes]
@@ -123,23 +84,7 @@ def offers(
 
 
 def compared(replies: Sequence[Reply], question: Question, now: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the offers of all replies, the best first, and one sentence for each problem.
-
-    Parameters
-    ----------
-    replies
-        The replies of `ask_all`.
-    question
-        The job.
-    now
-        The time, in epoch seconds.
-
-    Returns
-    -------
-    rows : list of dict
-        One row for each offer, with the fields of the rows that `offers` returns; empty without an offer.
-    notes : list of str
-    """
+    """Return the offers of all replies, the best first, and one sentence for each problem."""
     notes = _shared([(reply.cluster.name, reply.answer.warnings) for reply in replies])
     rows: list[dict[str, Any]] = []
     for reply in replies:

@@ -52,35 +52,7 @@ def submit(
     now: float,
     key: str | None = None,
 ) -> Sent:
-    """Submit to the first cluster of `offers` that accepts the job.
-
-    Parameters
-    ----------
-    ledger
-        The user's list of submissions. Each attempt is written to the ledger before sbatch runs, so that a later call
-        finds an attempt whose process was killed.
-    clusters
-        The clusters by name.
-    offers
-        The rows of `batchcast.clusters.offers`, the best first.
-    script, arguments
-        Path of the job script, and the script's own arguments.
-    now
-        The time, in epoch seconds.
-    key
-        A name for this submission. A second call with the same key returns the same job.
-
-    Returns
-    -------
-    Sent
-
-    Raises
-    ------
-    Unreachable
-        If an earlier attempt may have become a job, and its cluster does not answer.
-    NoAnswer
-        If every cluster rejects the job.
-    """
+    """Submit to the first cluster of `offers` that accepts the job."""
     try:
         text = Path(script).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

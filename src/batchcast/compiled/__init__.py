@@ -91,7 +91,7 @@ def by_address(bundle: Bundle) -> Bundle:
 
 
 def _compiled(function: Function, options: dict[str, Any]) -> Function:
-    """Returns the compiled function for the given options."""
+    """Return the compiled function for the given options."""
     if not OWN_PASSES:
         return cast(Function, _cached(function, PUBLIC, "public"))
     watch_compiler()
@@ -109,7 +109,7 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
-    """Returns numba's dispatcher for a function. The dispatcher's cache is in the subfolder `room`, because a function
+    """Return numba's dispatcher for a function. The dispatcher's cache is in the subfolder `room`, because a function
     can be compiled in two ways.
 
     The cache is set up at the first compilation, because numba writes a test file to the folder, and most kernels of a
@@ -135,7 +135,7 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
 
 
 def _part(function: Function, options: dict[str, Any]) -> Any:
-    """Returns a dispatcher for calls from kernels only.
+    """Return a dispatcher for calls from kernels only.
 
     Constant arguments are treated like other arguments of their type, so that they cause no further compilation. A call
     from Python raises TypeError, because it would crash the process.

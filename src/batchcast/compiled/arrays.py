@@ -25,17 +25,7 @@ Record = Any
 
 
 def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]:
-    """Return a function with which a kernel reads an array from its record.
-
-    Parameters
-    ----------
-    name
-        Name of the array in the record.
-    dtype
-        Type of the array's elements.
-    columns
-        Number of columns of an array of shape (n, columns); 0 for an array of shape (n,).
-    """
+    """Return a function with which a kernel reads an array from its record."""
     if not OWN_PASSES:
         return _carray_in(name, np.dtype(dtype), columns)
     from numba.np import arrayobj
@@ -80,7 +70,7 @@ def _pointer(_context: Any, address: Any) -> Any:
 
 
 def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
-    """Returns a function that does the same as the result of `array_in`, built on numba's public function `carray`."""
+    """Return a function that does the same as the result of `array_in`, built on numba's public function `carray`."""
     size = f"{name}_size"
 
     @inlined

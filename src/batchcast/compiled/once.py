@@ -156,7 +156,7 @@ def _take(file: int, place: int, name: str) -> None:
 
 @cache
 def _opened(folder: str, _process: int) -> int:
-    """Returns the lock file, opened once per process, because closing any descriptor of the file would release all its
+    """Return the lock file, opened once per process, because closing any descriptor of the file would release all its
     locks.
     """
     return os.open(Path(folder) / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

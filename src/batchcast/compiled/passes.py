@@ -91,7 +91,7 @@ def _lean(kind: Any) -> bool:
 
 
 def _layout(context: Any, bundle: ByAddress) -> Any:
-    """Returns the memory layout of a named tuple's members."""
+    """Return the memory layout of a named tuple's members."""
     word = context.get_value_type(types.intp)
     return ir.LiteralStructType(
         [
@@ -228,7 +228,7 @@ NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressio
 
 
 def _places_alone(code: Any, entries: Any = ()) -> Any:
-    """Returns an LLVM module with only numba's variables for environments, and empty functions with the names in
+    """Return an LLVM module with only numba's variables for environments, and empty functions with the names in
     `entries`."""
     names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
     lines = [f'@"{name}" = common global ptr null' for name in names]

@@ -27,19 +27,11 @@ LEARNED = ("compiled", "columns.py", "events", "job.py", "machines", "papers", "
 
 @cache
 def kernel_folder() -> str:
-    """Return the folder of the kernels, and create it if needed; empty if no folder can be written.
-
-    Returns
-    -------
-    str
-
-    Notes
-    -----
-    The process executes the machine code in the folder's files. Therefore the folder's location depends only on the
-    environment (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working
-    directory. The folder is used only if no other user can write to it or replace it; otherwise a private folder in the
-    temporary directory is used. The function takes about two milliseconds, once per process.
-    """
+    """Return the folder of the kernels, and create it if needed; empty if no folder can be written."""
+    # The process executes the machine code in the folder's files. Therefore the folder's location depends only on the
+    # environment (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working
+    # directory. The folder is used only if no other user can write to it or replace it; otherwise a private folder in
+    # the temporary directory is used. The function takes about two milliseconds, once per process.
     name = f"kernels-{fingerprint():08x}"
     named = os.environ.get("NUMBA_CACHE_DIR")
     homes: list[Callable[[], Path]] = [cache_home, _private_home]
@@ -107,7 +99,7 @@ def cache_home() -> Path:
 
 
 def _private_home() -> Path:
-    """Returns a directory in the temporary folder that no other user can write to, because its files are executed."""
+    """Return a directory in the temporary folder that no other user can write to, because its files are executed."""
     place = Path(tempfile.gettempdir()) / f"batchcast-{os.geteuid()}"
     try:
         place.mkdir(mode=0o700)
@@ -118,18 +110,7 @@ def _private_home() -> Path:
 
 
 def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
-    """Return a checksum of the state of the modules in `rooms` and of the interpreter's version.
-
-    Parameters
-    ----------
-    rooms
-        Folders (with their subfolders) and files whose state counts. By default, all code with kernels counts. Changes
-        in other code do not change the checksum, so kernels are not compiled again.
-
-    Returns
-    -------
-    int
-    """
+    """Return a checksum of the state of the modules in `rooms` and of the interpreter's version."""
     root = Path(__file__).parent.parent
     state = [f"{sys.version} {root}"]
     for room in sorted(path for name in rooms for path in (root / name, *(root / name).glob("*/"))):
@@ -142,5 +123,5 @@ def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
 
 
 def _state(name: str, entry: os.stat_result) -> str:
-    """Returns name, modification time and size of a file as text."""
+    """Return name, modification time and size of a file as text."""
     return f"{name} {entry.st_mtime_ns} {entry.st_size}"

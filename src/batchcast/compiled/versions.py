@@ -54,19 +54,6 @@ def declare() -> None:
 def own_passes(version: str, wish: str) -> bool:
     """Whether batchcast's own passes can run on a version of numba; warns once about an untested version.
 
-    Parameters
-    ----------
-    version
-        The version of numba.
-    wish
-        The value of BATCHCAST_NUMBA.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
     >>> own_passes("0.68.1", ""), own_passes("0.68.1", "public")
     (True, False)
     """

@@ -32,34 +32,21 @@ NOT_A_CLASS = {"job_id", "submit_time", "req_procs"}
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A prediction from columns of the log that is better than all evaluated methods.
+    """A prediction from columns of the log that is better than all evaluated methods."""
 
-    Attributes
-    ----------
-    predictor
-        The predictor with its settings, as `--predictor` accepts it.
-    columns
-        The predictor's columns that `recent_mean` does not use by default.
-    since
-        Index of the first job that was not used to choose the columns; the errors are measured from this job on.
-    past_jobs, jobs
-        Number of jobs on which the columns were chosen, and number of jobs on which the errors are measured.
-    mae_s, against, against_mae_s
-        Mean absolute error of the advised predictor, name of the best evaluated method, and that method's error; in
-        seconds.
-    difference
-        mae_s - against_mae_s with its confidence interval, which resamples user-weeks.
-    """
-
-    predictor: str
-    columns: tuple[str, ...]
+    predictor: str  # The predictor with its settings, as `--predictor` accepts it
+    columns: tuple[str, ...]  # The predictor's columns that `recent_mean` does not use by default
+    # Index of the first job that was not used to choose the columns; the errors are measured from this job on.
     since: int
+    # Number of jobs on which the columns were chosen, and number of jobs on which the errors are measured.
     past_jobs: int
     jobs: int
+    # Mean absolute error of the advised predictor, name of the best evaluated method, and that method's error; in
+    # seconds.
     mae_s: float
     against: str
     against_mae_s: float
-    difference: PairedDifference
+    difference: PairedDifference  # mae_s - against_mae_s with its confidence interval, which resamples user-weeks
 
     def row(self) -> dict[str, Any]:
         """Return the advice as one flat object for JSON."""
@@ -73,37 +60,19 @@ def advise(
 ) -> Advice | None:
     """Return columns with which `recent_mean` predicts better than all evaluated methods; None if no columns do.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    points
-        Predictions of each evaluated method (n,), in seconds; NaN for jobs that were not predicted.
-    scored
-        Which jobs are scored, booleans of shape (n,).
-    procs
-        The rule for a job's processors: `req` (requested) or `alloc` (allocated).
-    seed
-        Random seed of the confidence interval.
-
-    Notes
-    -----
-    The past consists of the jobs before the first scored job; if there are fewer than `LEAST_PAST`, it ends in the
-    middle of the scored jobs. Forward selection on the last `MOST_PAST` jobs of the past starts with time limit and
-    processors. Each step adds the column that reduces the mean error most, as long as it reduces the error by at least
-    1 %, and adds at most `MOST_ADDED` columns. Only run times that were known at the end of the past count. On the
-    past, the error with the chosen columns must be smaller, by the share `LEAST_GAIN`, than the errors of the time
-    limits and of `recent_mean` with its default columns. On the later jobs, it must be smaller by this share than the
-    error of the best evaluated method, with a confidence interval over user-weeks that excludes zero. If the log has no
-    column that `recent_mean` does not use by default, the function returns None at once. The cost is O(columns) replays
-    of the past for each added column, and one replay of the whole log.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "ada"]})
     >>> advise(log, {"requested": np.full(2, 60.0)}, np.ones(2, bool)) is None
     True
     """
+    # The past consists of the jobs before the first scored job; if there are fewer than `LEAST_PAST`, it ends in the
+    # middle of the scored jobs. Forward selection on the last `MOST_PAST` jobs of the past starts with time limit and
+    # processors. Each step adds the column that reduces the mean error most, as long as it reduces the error by at
+    # least 1 %, and adds at most `MOST_ADDED` columns. Only run times that were known at the end of the past count. On
+    # the past, the error with the chosen columns must be smaller, by the share `LEAST_GAIN`, than the errors of the
+    # time limits and of `recent_mean` with its default columns. On the later jobs, it must be smaller by this share
+    # than the error of the best evaluated method, with a confidence interval over user-weeks that excludes zero. If the
+    # log has no column that `recent_mean` does not use by default, the function returns None at once. The cost is
+    # O(columns) replays of the past for each added column, and one replay of the whole log.
     cut = _cut(scored)
     columns = _columns(trace, cut)
     if "user_id" in columns and not set(columns) - set(FIELDS):

@@ -230,20 +230,6 @@ Simulate = Callable[[Trace, str], "Schedule"]
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
     """Return a log with the same number of weeks, drawn from this log with replacement, and without a random share of
     the jobs.
-
-    Parameters
-    ----------
-    trace
-        The log. Weeks are counted from the log's first submission; jobs keep their time within the week and all columns
-        except the job id. The last week may be shorter than seven days.
-    rng
-        Random generator that draws the weeks and the omitted jobs.
-    dropped
-        The share of jobs that are omitted. A schedule may depend strongly on a single job, and replicates show this.
-
-    >>> log = Trace.from_arrays({"submit_time": [0.0, 8 * 86400.0], "run_time": [5.0, 6.0]})
-    >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
-    [86400.0, 691200.0]
     """
     return moved_jobs(trace, *_drawn(trace.submit_time, rng, dropped))
 

@@ -22,26 +22,15 @@ from .validity import STATED, Verdict
 class ScheduleRow:
     """One policy that plans with one predictor: the schedule, its measures, and their differences from today's
     schedule.
-
-    Attributes
-    ----------
-    policy, predictor
-        The simulated scheduling policy and its predictor.
-    measures
-        The measures in `metrics.schedule.SCHEDULE` over the scored jobs, by name, and the number of `jobs`.
-    schedule
-        The simulated schedule.
-    share_of_perfect
-        See `share_of_perfect_knowledge`.
-    comparison
-        The keys of `evaluation.differences.schedule_differences`; empty for a schedule without a comparison.
     """
 
-    policy: str
+    policy: str  # The simulated scheduling policy and its predictor
     predictor: str
+    # The measures in `metrics.schedule.SCHEDULE` over the scored jobs, by name, and the number of `jobs`.
     measures: Mapping[str, float]
-    schedule: Schedule = field(repr=False, compare=False)
-    share_of_perfect: float = float("nan")
+    schedule: Schedule = field(repr=False, compare=False)  # The simulated schedule
+    share_of_perfect: float = float("nan")  # See `share_of_perfect_knowledge`
+    # The keys of `evaluation.differences.schedule_differences`; empty for a schedule without a comparison.
     comparison: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -116,25 +105,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The change in mean wait from today's schedule to the best schedule, corrected for the selection of the best.
+    """The change in mean wait from today's schedule to the best schedule, corrected for the selection of the best."""
 
-    Attributes
-    ----------
-    change
-        Change in seconds, negative if jobs wait less. The change and the ends of its interval are corrected by
-        `optimism_s`.
-    candidates
-        Number of schedules from which the best schedule was selected.
-    optimism_s
-        How much of the gain is due to chance, because the shortest mean wait was selected (`optimism`), in seconds, at
-        least 0.
-    error_s
-        Difference between the recorded and the simulated mean wait, seconds. NaN if the log has no recorded waits.
-    """
-
+    # Change in seconds, negative if jobs wait less. The change and the ends of its interval are corrected by
+    # `optimism_s`.
     change: Difference
-    candidates: int = 1
+    candidates: int = 1  # Number of schedules from which the best schedule was selected
+    # How much of the gain is due to chance, because the shortest mean wait was selected (`optimism`), in seconds, at
+    # least 0.
     optimism_s: float = 0.0
+    # Difference between the recorded and the simulated mean wait, seconds. NaN if the log has no recorded waits.
     error_s: float = float("nan")
 
     @property
@@ -164,36 +144,23 @@ def _ends(change: Difference) -> dict[str, float]:
 class Findings:
     """The conclusions of an evaluation from its simulated schedules. All tiles, sentences and pictures about gains use
     these conclusions.
-
-    Attributes
-    ----------
-    verdict
-        How well the simulation reproduces the recorded waits. If the verdict is `far` or `unchecked`, there is no
-        `best`.
-    today
-        The row of the first policy that plans with the users' time limits.
-    shortest
-        The row with the shortest mean wait, without perfect knowledge.
-    best
-        The schedule to try first: the shortest mean wait among the rows whose difference from `today` has a 90 %
-        interval below zero. None if there is no such row, or if the gain's interval contains zero after the correction
-        for selection. If planning with time limits is as good as planning with a prediction, the row with time limits.
-    forecast
-        The best row that is planned with a prediction. None if no row that plans with a prediction has a clearly
-        shorter mean wait than `today`.
-    steps
-        Today's schedule, then the policy of `best` (else of `shortest`) planned with limits, with predictions and with
-        perfect knowledge.
-    gain
-        The gain of `best`, corrected for the selection of the best schedule. None without `best`.
     """
 
+    # How well the simulation reproduces the recorded waits. If the verdict is `far` or `unchecked`, there is no `best`.
     verdict: Verdict
-    today: ScheduleRow
-    shortest: ScheduleRow
+    today: ScheduleRow  # The row of the first policy that plans with the users' time limits
+    shortest: ScheduleRow  # The row with the shortest mean wait, without perfect knowledge
+    # The schedule to try first: the shortest mean wait among the rows whose difference from `today` has a 90 % interval
+    # below zero. None if there is no such row, or if the gain's interval contains zero after the correction for
+    # selection. If planning with time limits is as good as planning with a prediction, the row with time limits.
     best: ScheduleRow | None
+    # The best row that is planned with a prediction. None if no row that plans with a prediction has a clearly shorter
+    # mean wait than `today`.
     forecast: ScheduleRow | None
+    # Today's schedule, then the policy of `best` (else of `shortest`) planned with limits, with predictions and with
+    # perfect knowledge.
     steps: Sequence[Step]
+    # The gain of `best`, corrected for the selection of the best schedule. None without `best`.
     gain: Gain | None = None
 
     @property
@@ -218,25 +185,6 @@ def find(
 ) -> Findings | None:  # fmt: skip
     """Return the conclusions from the rows of schedules (`Evaluation.outcomes`); None if no simulated job is scored.
 
-    Parameters
-    ----------
-    rows
-        A row for each policy and predictor; the first row's policy with the users' limits is today's policy.
-    verdict
-        How closely the simulation reproduces the recorded waits.
-    compare
-        Function that compares two rows by paired differences over user-weeks. If `compare` returns None (for example
-        for rows built by hand), the mean waits decide.
-    optimism
-        Function that returns by how many seconds the shortest mean wait of some rows is too short because it was
-        selected.
-    error_s
-        Difference between the recorded and the simulated mean wait, seconds.
-
-    If mean waits are equal, the first row is selected.
-
-    Examples
-    --------
     >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait}, None)
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
     >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
@@ -314,21 +262,6 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     of the weeks is evaluated in the other half; then the halves change roles. The optimism is the gain in the weeks
     used for the choice minus the gain in the weeks used for the evaluation.
 
-    Parameters
-    ----------
-    changes
-        The change in wait of each job against today's schedule under each candidate, seconds, shape (n,), NaN unknown.
-    submit_time
-        Submission of each job, seconds, shape (n,). Jobs of even weeks form one half, jobs of odd weeks the other.
-
-    Returns
-    -------
-    float
-        At least 0. The optimism is 0 for one candidate, if both halves choose the same candidate, or if a half has no
-        job.
-
-    Examples
-    --------
     >>> week = np.repeat(np.arange(4) * 7 * 86400.0, 2)
     >>> even = np.arange(8) // 2 % 2 == 0
     >>> one, other = np.where(even, -60.0, 0.0), np.where(even, 0.0, -40.0)
@@ -358,23 +291,6 @@ POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
 def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
     """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated.
 
-    Parameters
-    ----------
-    policy
-        The scheduling policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other
-        policy runs on a pool of processors.
-    predictor
-        The predictor of the row. `requested` stands for the users' time limits, `actual` for true run times.
-
-    Returns
-    -------
-    dict or None
-        Settings of `batchcast.toml` and their values; empty if the row is today's schedule. None if `batchcast plan`
-        cannot carry out the row: it supports only ordering by work on Slurm and no policy of a pool, it needs a
-        predictor with quantiles for time limits, and true run times are not known in advance.
-
-    Examples
-    --------
     >>> recommended_settings("slurm-least-work", "requested")
     {'plan': 'order', 'plan_order_by': 'limits'}
     >>> recommended_settings("slurm-least-work", "kernel")
@@ -400,8 +316,6 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
 def settings_toml(settings: Mapping[str, str | float]) -> str:
     """Return settings as lines of `batchcast.toml`.
 
-    Examples
-    --------
     >>> print(settings_toml({"plan": "limits", "plan_length_quantile": 0.8}))
     plan = "limits"
     plan_length_quantile = 0.8

@@ -94,22 +94,6 @@ def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) ->
     Jobs submitted after the instant are omitted. As in any replay, predictions use no events after the instant. A new
     job has no start and no end.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    jobs
-        The columns of each new job by name; columns that are not given are unknown.
-    at
-        The submit time of the new jobs, in seconds on the log's clock.
-
-    Raises
-    ------
-    UsageError
-        If the instant is before the log's first submission.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 50.0], "run_time": [9.0, 9.0], "user_id": ["ada", "bob"]})
     >>> both, rows = with_new_jobs(log, [{"user_id": "eve", "req_procs": 4.0}], 60.0)
     >>> rows.tolist(), both.nominal("user_id").decode()[-1], both.procs().tolist()[-1]
@@ -166,21 +150,6 @@ def forecast_new(
 ) -> dict[str, Forecasts]:
     """Return the predictions of each run-time predictor for new jobs, in the order of the jobs.
 
-    Parameters
-    ----------
-    trace
-        The log that the predictors learn from.
-    predictors
-        The predictors, in any form that `replay` accepts.
-    jobs, at
-        The new jobs and their submit time, as in `with_new_jobs`.
-    procs
-        Whether a job's processors are the requested (`req`) or the allocated ones (`alloc`).
-    seed
-        Random seed of the methods.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0], "wait_time": [0.0], "run_time": [9.0], "user_id": ["ada"]})
     >>> forecast_new(log, "recent_mean", [{"user_id": "ada"}, {"user_id": "eve"}], 60.0)["recent_mean"].points.tolist()
     [9.0, 86400.0]

@@ -173,18 +173,9 @@ def forecast_periods(
     periods share an instant. Methods predict event by event; their history, the queue, the running jobs and the clock
     continue from one period to the next. If `protocol` is None, all methods must have the same default protocol, which
     is used.
-
-    Raises
-    ------
-    UsageError
-        Names the method that needs the whole log at once: `actual`, which needs the recorded run times, and methods
-        that search their settings beforehand.
-
-    Notes
-    -----
-    Two periods, the unfinished jobs and the methods' data are in memory. A method that refers to jobs by their entry in
-    the state (`holds_entries`) needs some 300 bytes per job of the log.
     """
+    # Two periods, the unfinished jobs and the methods' data are in memory. A method that refers to jobs by their entry
+    # in the state (`holds_entries`) needs some 300 bytes per job of the log.
     source = iter(periods)
     first = next(source, None)
     if first is None:

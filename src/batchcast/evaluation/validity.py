@@ -155,63 +155,44 @@ _OTHER_NAMES = {
 class Validity:
     """Comparison of the recorded and the simulated waits of the same jobs. Waits are in seconds, and shares are
     fractions.
-
-    Attributes
-    ----------
-    jobs, all_jobs
-        Number of scored jobs with a recorded and a simulated wait, and number of all scored jobs.
-    wait_distance
-        The largest difference of the two distributions of waits (Kolmogorov & Smirnov), where waits below a minute
-        count as zero.
-    rank_correlation
-        Spearman's rank correlation of recorded and simulated waits, which shows whether the same jobs wait.
-    waited_jobs
-        Number of scored jobs whose recorded wait is a minute or more.
-    recorded_utilization, simulated_utilization
-        Utilization of the simulated machine as recorded and as simulated, from the first submission to the last end.
-    cut_jobs, cut_share
-        Number of jobs that the simulation ends at their limit although they ran longer, and the share of all core-hours
-        lost by this.
-    left_out_share
-        The share of all core-hours that belongs to jobs that were not simulated.
-    uncovered, uncovered_jobs
-        Number of scored jobs with a need that the model ignores, by need; and number of jobs with at least one ignored
-        need.
-    procs, procs_source, peak, over_share
-        Size of the simulated machine in processors, the source of this size, the most processors that recorded jobs
-        used at once, and the share of core-hours used beyond this size (some is normal, because of the log's whole
-        seconds).
-    policy
-        The model that decided the simulated starts: `easy`, `slurm` (a described machine), `slurm_by_log` (a machine
-        derived from the log), `slurm_learned` (learned from the log's first part).
-    from_eligible
-        Whether waits count from when a job was eligible; the simulation then holds each job as long as recorded.
-    waits
-        The recorded and simulated waits of each compared job.
     """
 
-    jobs: int
+    jobs: int  # Number of scored jobs with a recorded and a simulated wait, and number of all scored jobs
     all_jobs: int
     recorded_mean_wait_s: float
     simulated_mean_wait_s: float
     recorded_median_wait_s: float
     simulated_median_wait_s: float
+    # Number of scored jobs with a need that the model ignores, by need; and number of jobs with at least one ignored
+    # need.
     uncovered: Mapping[str, int]
     uncovered_jobs: int
+    # The largest difference of the two distributions of waits (Kolmogorov & Smirnov), where waits below a minute count
+    # as zero.
     wait_distance: float = 0.0
+    # Spearman's rank correlation of recorded and simulated waits, which shows whether the same jobs wait.
     rank_correlation: float = float("nan")
-    waited_jobs: int = 0
+    waited_jobs: int = 0  # Number of scored jobs whose recorded wait is a minute or more
+    # Utilization of the simulated machine as recorded and as simulated, from the first submission to the last end.
     recorded_utilization: float = float("nan")
     simulated_utilization: float = float("nan")
+    # Number of jobs that the simulation ends at their limit although they ran longer, and the share of all core-hours
+    # lost by this.
     cut_jobs: int = 0
     cut_share: float = 0.0
-    left_out_share: float = 0.0
+    left_out_share: float = 0.0  # The share of all core-hours that belongs to jobs that were not simulated
+    # Size of the simulated machine in processors, the source of this size, the most processors that recorded jobs used
+    # at once, and the share of core-hours used beyond this size (some is normal, because of the log's whole seconds).
     procs: float = float("nan")
     procs_source: str = ""
     peak: float = float("nan")
     over_share: float = 0.0
+    # The model that decided the simulated starts: `easy`, `slurm` (a described machine), `slurm_by_log` (a machine
+    # derived from the log), `slurm_learned` (learned from the log's first part).
     policy: str = "easy"
+    # Whether waits count from when a job was eligible; the simulation then holds each job as long as recorded.
     from_eligible: bool = False
+    # The recorded and simulated waits of each compared job.
     waits: ComparedWaits | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -301,23 +282,7 @@ def judge_validity(
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Compare the simulated waits of a schedule with the recorded waits.
-
-    Parameters
-    ----------
-    trace, schedule
-        The log, and its simulation on the recorded machine under the site's own rules.
-    mask
-        Which jobs are compared, booleans of shape (n,).
-    procs
-        The rule for a job's processors.
-    size
-        Processors of the recorded machine, and the source of this number. Default: the schedule's.
-    modelled
-        The reasons of `not_covered` that do not apply, because this simulation models them.
-    policy
-        The model that decided the simulated starts, see `Validity.policy`.
-    """
+    """Compare the simulated waits of a schedule with the recorded waits."""
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     waits = compared_waits(trace, schedule, inside, without_holds="holds" in modelled)
     recorded, simulated = waits.recorded, waits.simulated

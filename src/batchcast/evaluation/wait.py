@@ -445,29 +445,16 @@ class WaitExample:
 
 @dataclass(frozen=True, slots=True)
 class WaitAccuracy:
-    """Accuracy of wait predictions made at submission, measured on the latest jobs of a log.
+    """Accuracy of wait predictions made at submission, measured on the latest jobs of a log."""
 
-    Attributes
-    ----------
-    predictor, simplest
-        The method whose predictions users see, and the simplest method, the median of recent waits.
-    jobs, history
-        Number of tested jobs, and number of earlier jobs from which the methods learned.
-    coverage
-        Share of the tested jobs that started by their predicted 90 % bound.
-    median_error_s, simplest_median_error_s
-        Median absolute error of the predicted wait, seconds, of both methods.
-    example
-        The latest tested job with a predicted wait of ten minutes or more; None if there is no such job.
-    """
-
-    predictor: str
-    jobs: int
+    predictor: str  # The method whose predictions users see, and the simplest method, the median of recent waits
+    jobs: int  # Number of tested jobs, and number of earlier jobs from which the methods learned
     history: int
-    coverage: float
-    median_error_s: float
+    coverage: float  # Share of the tested jobs that started by their predicted 90 % bound
+    median_error_s: float  # Median absolute error of the predicted wait, seconds, of both methods
     simplest: str
     simplest_median_error_s: float
+    # The latest tested job with a predicted wait of ten minutes or more; None if there is no such job.
     example: WaitExample | None = None
 
     def row(self) -> dict[str, Any]:
@@ -482,25 +469,7 @@ class WaitAccuracy:
 def judge_waits(
     trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
 ) -> WaitAccuracy | str:
-    """Replay the latest jobs and measure the accuracy of the predicted waits.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    inside
-        The jobs that are scored, booleans of shape (n,). The latest `JUDGED` of the scored jobs with a recorded wait
-        are tested, but at most half of the jobs with a recorded wait.
-    procs
-        The rule for a job's processors.
-    tick
-        Function that is called with the number of replayed jobs.
-
-    Returns
-    -------
-    WaitAccuracy or str
-        The reason, if fewer than `LEAST_JUDGED` separate submissions can be tested, or if LightGBM cannot be loaded.
-    """
+    """Replay the latest jobs and measure the accuracy of the predicted waits."""
     known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
     places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the first half is history
     if missing := _missing():

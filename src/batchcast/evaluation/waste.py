@@ -31,34 +31,6 @@ def waste_rows(
     """Return flat rows: the whole log first, then for each grouping the `most` groups with the most unused core-hours,
     and one row for all other groups.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    mask
-        Which jobs count, booleans of shape (n,); jobs that never ran do not count.
-    procs
-        The rule for a job's processors, `req` (requested) or `alloc` (allocated); a job of unknown size counts as one
-        processor.
-    most
-        Number of groups with a row of their own.
-
-    Returns
-    -------
-    Rows with `by` (`whole`, or a key of `GROUPINGS`), `group` (the group's name; None for the `groups` other groups
-    together, or, if `groups` is 0, for jobs whose group is unknown), `jobs`, `jobs_without_limit`, and in core-hours:
-    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, for jobs with a limit;
-    `unused_core_h`, processors times the unused part of the limit; `failed_core_h`, used by runs that failed or were
-    cancelled (None if the log has no status); `at_limit_core_h`, used by runs that their limit ended (status `timeout`,
-    or not completed and at least as long as the limit). A run counts either as failed or as ended by its limit, not as
-    both. `unused_share` is the group's share of the log's unused core-hours; NaN if the log has no unused core-hours.
-
-    Groups with equal unused core-hours are ordered by used core-hours, then in the column's order. A grouping is
-    omitted if the log does not have it, if it has a single group, or if nearly each job is its own group; `group` is
-    also omitted if accounts are known or the site is private. Each grouping of g groups costs O(n + g log g).
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0, 3.0], "run_time": [3600.0, 3600.0, 0.0, 7200.0],
     ...     "req_time": [7200.0, 3600.0, 3600.0, None], "req_procs": [2, 1, 1, 1],
     ...     "user_id": ["ada", "bo", "bo", "ada"]})

@@ -17,13 +17,7 @@ from .state import SystemState
 
 
 class Cadence:
-    """Calls a predictor's `refit` after every `refit_every_jobs` submissions or `refit_every_s` seconds.
-
-    Parameters
-    ----------
-    predictor
-        A predictor with `refit(now)`, and `refit_every_jobs` or `refit_every_s`.
-    """
+    """Calls a predictor's `refit` after every `refit_every_jobs` submissions or `refit_every_s` seconds."""
 
     __slots__ = ("count", "last", "predictor")
 
@@ -52,15 +46,6 @@ class Driver:
     the submission to the state only after the predictions, so that a predictor sees the queue without the predicted
     job. After the state is updated, every predictor observes the event.
 
-    Parameters
-    ----------
-    predictors
-        The predictors that receive the events, by name, or by another key.
-    state
-        The state of queue and machine that the predictors see.
-
-    Examples
-    --------
     >>> from batchcast.job import JobRequest
     >>> from batchcast.predict.runtime.baselines import Requested
     >>> driver = Driver({"requested": Requested()}, SystemState(8.0))
@@ -74,24 +59,7 @@ class Driver:
         self.cadences = {name: Cadence(p) for name, p in self.predictors.items() if hasattr(p, "refit")}
 
     def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[Any, Any]:
-        """Pass one event to the state and to all predictors.
-
-        Parameters
-        ----------
-        event
-            The next event of the log or system. Events must be passed in order of time.
-        ask
-            Whether to predict a submitted job. If False, the predictors only learn from the submission.
-        planned_end
-            The end time that the scheduler plans for a job that starts, in seconds on the log's clock. The state stores
-            the planned end before the predictors observe the start.
-
-        Returns
-        -------
-        dict
-            The predictions for a submitted job by predictor name. The mapping is empty for all events except
-            submissions.
-        """
+        """Pass one event to the state and to all predictors."""
         state = self.state
         predictions = self.submitted(event, ask) if type(event) is Submit else {}
         state.apply(event)
@@ -104,20 +72,7 @@ class Driver:
         return predictions
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[Any, Any]:
-        """Run the model refits that are due, and predict a submitted job, before the state applies the submission.
-
-        Parameters
-        ----------
-        event
-            The submission.
-        ask
-            Whether to predict the job.
-
-        Returns
-        -------
-        dict
-            Each predictor's prediction for the job, by predictor name.
-        """
+        """Run the model refits that are due, and predict a submitted job, before the state applies the submission."""
         state, job = self.state, event.job
         state.now = event.time
         if self.cadences:

@@ -22,19 +22,7 @@ users_of = array_in("users", USER)
 
 @kernel
 def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Apply a range of events to the system state, in place.
-
-    Parameters
-    ----------
-    state
-        The system state, an array of `STATE` with shape (1,).
-    requests
-        The job requests, an array of `JOB`, indexed by the job's entry.
-    events
-        The events, an array of `EVENT` in order.
-    first, end
-        The range of events to apply: from `first` up to, but not including, `end`.
-    """
+    """Apply a range of events to the system state, in place."""
     for k in range(first, end):
         apply_event(state[0], requests, events[k])
 
@@ -129,14 +117,14 @@ def room_for_one(s: Record) -> bool:
 
 @inlined
 def free_procs(s: Record) -> float:
-    """Returns the free processors, at least 0; NaN if the size of the machine is unknown."""
+    """Return the free processors, at least 0; NaN if the size of the machine is unknown."""
     left: float = s.size - s.running_procs
     return 0.0 if left < 0 else left
 
 
 @inlined
 def work_of(job: Record) -> float:
-    """Returns the requested processor-seconds; a job with an unknown time limit counts 0."""
+    """Return the requested processor-seconds; a job with an unknown time limit counts 0."""
     work: float = job.procs * job.limit if job.limit < NO_LIMIT else 0.0
     return work
 
@@ -247,7 +235,7 @@ def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> t
 
 @inlined
 def oldest_start(s: Record) -> float:
-    """Returns the start time of the job that has been running longest; infinity if no job runs."""
+    """Return the start time of the job that has been running longest; infinity if no job runs."""
     if s.running_end == s.running_first:
         return np.inf
     start: float = jobs_of(s)[running_of(s)[s.running_first]].start

@@ -28,81 +28,32 @@ Key = tuple[float, int, int]  # time, round within the instant, rank of the kind
 
 
 class LiveJob(NamedTuple):
-    """What is known so far about a job of a live batch system.
+    """What is known so far about a job of a live batch system."""
 
-    Attributes
-    ----------
-    request
-        The request of the job: all data that was known at submission.
-    start_time, end_time
-        Start and end time in epoch seconds; NaN as long as the job has not started or ended.
-    status
-        Final status of the job, as a word of `columns.py`. None means unknown.
-    told
-        Bits (see `BITS`) of the events that were delivered to predictors.
-    heard
-        Bits of the delivered events that the saved state of a restarted service already contains.
-    peak_mem_kib, nodes
-        Peak memory and nodes, as in the events `End` and `Start`.
-    """
-
-    request: JobRequest
-    start_time: float = math.nan
+    request: JobRequest  # The request of the job: all data that was known at submission
+    start_time: float = math.nan  # Start and end time in epoch seconds; NaN as long as the job has not started or ended
     end_time: float = math.nan
-    status: Name = None
-    told: int = 0
-    heard: int = 0
-    peak_mem_kib: float = math.nan
+    status: Name = None  # Final status of the job, as a word of `columns.py`. None means unknown.
+    told: int = 0  # Bits (see `BITS`) of the events that were delivered to predictors
+    heard: int = 0  # Bits of the delivered events that the saved state of a restarted service already contains
+    peak_mem_kib: float = math.nan  # Peak memory and nodes, as in the events `End` and `Start`
     nodes: Name = None
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
-    """Collect the events that are due and have not been delivered yet, in the order of `events.event`.
-
-    Parameters
-    ----------
-    jobs
-        The jobs that are known so far.
-    until
-        Latest time of an event, in epoch seconds.
-    only
-        If not None, collect instead the events that were delivered but are missing in a restored state. A restarted
-        service needs the missing events.
-
-    Returns
-    -------
-    list of Event
-
-    Notes
-    -----
-    If a job ends at the instant of its start, or leaves at the instant of its submission, the end is in a further round
-    of that instant, as in a replay. O(n log n).
-    """
+    """Collect the events that are due and have not been delivered yet, in the order of `events.event`."""
+    # If a job ends at the instant of its start, or leaves at the instant of its submission, the end is in a further
+    # round of that instant, as in a replay. O(n log n).
     events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
     return [event for _, _, event in events]
 
 
 def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> Iterator[Event]:
-    """Yield the events of `live_events` one by one, while jobs arrive in order of submission.
-
-    Parameters
-    ----------
-    jobs
-        The known jobs, in order of submission.
-    until, only
-        As in `live_events`.
-
-    Yields
-    ------
-    Event
-
-    Notes
-    -----
-    A job has no events before its submission, so all events before the next job's submission can be delivered. Only the
-    events of jobs that wait or run at the same time are in memory. Costs O(n log k), if at most k jobs wait or run at
-    the same time.
-    """
+    """Yield the events of `live_events` one by one, while jobs arrive in order of submission."""
+    # A job has no events before its submission, so all events before the next job's submission can be delivered. Only
+    # the events of jobs that wait or run at the same time are in memory. Costs O(n log k), if at most k jobs wait or
+    # run at the same time.
     pending: list[tuple[Key, tuple[float, ...], int, Event]] = []
     count = 0
     for job in jobs:
@@ -116,7 +67,7 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
 
 def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
-    """Yields the events of a job that must be delivered now, each with its sort key and the job's sort key in log
+    """Yield the events of a job that must be delivered now, each with its sort key and the job's sort key in log
     order.
     """
     place = log_place(job.request)
@@ -132,18 +83,7 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:
-    """Build the sort key of a job in log order: submit time, then job id, then row.
-
-    Parameters
-    ----------
-    request
-        The job. Ids such as 12_3 and 12+1 are sorted by their two numbers.
-
-    Returns
-    -------
-    tuple of float
-        A sort key that gives the same order as `table.log_order`.
-    """
+    """Build the sort key of a job in log order: submit time, then job id, then row."""
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
     match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)
@@ -152,7 +92,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
 
 
 def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
-    """Yields the known events of a job, each with the number of its round among the events of the same instant."""
+    """Yield the known events of a job, each with the number of its round among the events of the same instant."""
     request, submit = job.request, job.request.submit_time
     yield 0, Submit(submit, request)
     if not math.isnan(job.start_time):
@@ -169,15 +109,6 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
 class LiveClock(Driver):
     """Passes live events to predictors, as `recorded.replay` passes the events of a log.
 
-    Parameters
-    ----------
-    predictors
-        The predictors that receive the events, by name, or by another key.
-    total
-        Processors of the machine. NaN means unknown.
-
-    Examples
-    --------
     >>> from batchcast.predict.runtime.baselines import Requested
     >>> clock = LiveClock({"requested": Requested()}, total=8.0)
     >>> job = JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan)
@@ -202,18 +133,6 @@ class LiveClock(Driver):
     def again(self, job: JobRequest) -> dict[Any, Any]:
         """Predict a job as if it were submitted now. The predictors do not learn from this prediction.
 
-        Parameters
-        ----------
-        job
-            The request. A submit time before the time of the last delivered event is replaced by that time.
-
-        Returns
-        -------
-        dict
-            Each predictor's prediction, by predictor name.
-
-        Examples
-        --------
         >>> from batchcast.predict.runtime.baselines import Requested
         >>> clock = LiveClock({"requested": Requested()}, total=8.0)
         >>> clock.again(JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan))["requested"].point, clock.state.queued_procs
@@ -223,12 +142,6 @@ class LiveClock(Driver):
         return {name: p.predict(job, self.state) for name, p in self.predictors.items()}
 
     def only(self, names: Iterable[Any]) -> None:
-        """Drop all predictors except `names`, and stop fitting models.
-
-        Parameters
-        ----------
-        names
-            Names of the predictors that are not dropped.
-        """
+        """Drop all predictors except `names`, and stop fitting models."""
         self.predictors = {name: self.predictors[name] for name in names}
         self.cadences = {}

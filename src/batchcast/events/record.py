@@ -85,26 +85,6 @@ class Columns:
 
     Memory is about 150 bytes for every job ever submitted.
 
-    Parameters
-    ----------
-    total
-        Processors of the machine. NaN means unknown.
-    entries, users
-        Number of jobs and of user codes for which memory is allocated.
-
-    Attributes
-    ----------
-    record
-        The state, an array of `STATE` with shape (1,).
-    jobs
-        The data of the jobs, an array of `JOB`.
-    queue, running
-        Entries of the queued and the running jobs; `record` has the range in use of each array.
-    users
-        Sums over each user's jobs, an array of `USER`, indexed by user code.
-
-    Examples
-    --------
     >>> Columns(8.0).record["size"].item()
     8.0
     """
@@ -129,15 +109,7 @@ class Columns:
         point_to(self.record, jobs=self.jobs, queue=self.queue, running=self.running, users=self.users)
 
     def make_room(self, entries: int, users: int) -> None:
-        """Allocate memory for a number of jobs and user codes. Amortised O(1).
-
-        Parameters
-        ----------
-        entries
-            Number of jobs for which there must be memory.
-        users
-            Number of user codes for which there must be memory.
-        """
+        """Allocate memory for a number of jobs and user codes. Amortised O(1)."""
         if entries > len(self.jobs):
             size = max(entries, 2 * len(self.jobs))
             self.jobs = enlarged(self.jobs, size)
@@ -148,13 +120,7 @@ class Columns:
             self._point()
 
     def keep(self, entries: np.ndarray) -> None:
-        """Drop all jobs except the given entries, and renumber the remaining entries from 0.
-
-        Parameters
-        ----------
-        entries
-            Entries to keep, ascending. The entries must include all queued and running jobs.
-        """
+        """Drop all jobs except the given entries, and renumber the remaining entries from 0."""
         new = np.full(int(self.record["entries"][0]), -1, np.int32)
         new[entries] = np.arange(len(entries))
         orders = {"queue": new[self.queued_entries()], "running": new[self.running_entries()]}
@@ -182,22 +148,7 @@ Codes = dict[str, dict[Name, int]]
 
 
 def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
-    """Convert the requests of a log to an array, without any outcome.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    procs
-        The rule for jobs' processor counts, see `Trace.procs`.
-
-    Returns
-    -------
-    jobs : ndarray
-        The requests, an array of `JOB` with shape (n,).
-    codes : dict
-        Codes of the names, by column.
-    """
+    """Convert the requests of a log to an array, without any outcome."""
     seen = trace.at_submission()
     jobs = np.zeros(len(trace), JOB)
     jobs["row"], jobs["submit"] = np.arange(len(trace)), trace.submit_time
@@ -216,20 +167,7 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
 
 
 def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
-    """Convert job requests to an array, in the given order.
-
-    Parameters
-    ----------
-    requests
-        The requests.
-
-    Returns
-    -------
-    jobs : ndarray
-        The requests, an array of `JOB` with shape (n,).
-    codes : dict
-        Codes of the names, by column.
-    """
+    """Convert job requests to an array, in the given order."""
     jobs, codes = np.zeros(len(requests), JOB), blank_codes()
     for entry, job in enumerate(requests):
         jobs[entry] = entry_of(job, job.submit_time, coded(job, codes))
@@ -253,21 +191,7 @@ def name_in(job: JobRequest, name: str) -> Name:
 
 
 def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float | int, ...]:
-    """Convert one request to a row of `JOB`.
-
-    Parameters
-    ----------
-    job
-        The request.
-    time
-        Submit time, in seconds on the log's clock.
-    codes
-        Codes of the job's names, in the order of `NAMES`.
-
-    Returns
-    -------
-    tuple
-    """
+    """Convert one request to a row of `JOB`."""
     procs, limit = clean_request(job)
     outcome, machine = (math.nan, math.nan, math.nan), (job.req_nodes, job.req_mem_kib, job.req_gpus)
     return (job.row, time, *outcome, procs, limit, *machine, 0, *codes, 0, 0)

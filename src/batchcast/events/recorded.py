@@ -31,49 +31,17 @@ PROTOCOLS = ("honest", "paper", "starts_first")
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All events of a log in order, as arrays of shape (events,).
+    """All events of a log in order, as arrays of shape (events,)."""
 
-    Attributes
-    ----------
-    time
-        Instants in seconds on the log's clock.
-    kind
-        Kinds of event, as ranks of `events.event`.
-    index
-        Row of each event's job in the log.
-    """
-
-    time: np.ndarray
-    kind: np.ndarray
-    index: np.ndarray
+    time: np.ndarray  # Instants in seconds on the log's clock
+    kind: np.ndarray  # Kinds of event, as ranks of `events.event`
+    index: np.ndarray  # Row of each event's job in the log
 
 
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
-    """Order all events of a log.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    protocol
-        `honest`: the event order that `events.event` defines. `paper`: the start and end of each job directly follow
-        its submission, in log order. `starts_first`: a submission comes after all starts and ends up to its instant,
-        including the starts and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
-
-    Returns
-    -------
-    Timeline
-
-    Raises
-    ------
-    UsageError
-        If the protocol is unknown.
-
-    Notes
-    -----
-    Under `honest`, a job with a run time of 0 ends in a further round at the instant of its start, and a job with a
-    wait of 0 that never runs leaves in a further round at the instant of its submission. O(n log n).
-    """
+    """Order all events of a log."""
+    # Under `honest`, a job with a run time of 0 ends in a further round at the instant of its start, and a job with a
+    # wait of 0 that never runs leaves in a further round at the instant of its submission. O(n log n).
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
     submit, wait, run = outcome(trace)
@@ -100,20 +68,7 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
 
 
 def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
-    """Convert a timeline to the kernel's array of events.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    plan
-        The log's events in order, from `timeline`.
-
-    Returns
-    -------
-    ndarray
-        An array of `EVENT`, shape (events,). An unknown queue wait is NaN, so that predictors do not learn from it.
-    """
+    """Convert a timeline to the kernel's array of events."""
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
     table["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
@@ -124,53 +79,18 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
     """Compute the state after the whole log.
 
     The state contains, for each job, the wait that predictors may learn, and the number of outages.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    protocol, procs
-        Event order and processor rule, as in `replay`.
-    total
-        Processors of the machine.
-
-    Returns
-    -------
-    Columns
     """
     return columns_after(total, *requests_of(trace, procs), event_table(trace, timeline(trace, protocol)))
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return submit times, waits and run times as replays use them.
-
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    submit, wait, run : ndarray
-        Seconds, shape (n,). An unknown or negative wait is 0. The run time of a job that never ran is NaN.
-    """
+    """Return submit times, waits and run times as replays use them."""
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
     return trace.submit_time, wait, trace.run_time
 
 
 def irregular(trace: Trace) -> dict[str, int]:
-    """Count the jobs to which each rule for irregular data applies.
-
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    dict
-        Number of jobs to which each rule applies, by rule.
-    """
+    """Count the jobs to which each rule for irregular data applies."""
     ran = ~np.isnan(trace.run_time)
     return {
         "never ran: withdrawn": int((~ran).sum()),
@@ -180,38 +100,12 @@ def irregular(trace: Trace) -> dict[str, int]:
 
 
 def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
-    """Yield every event of a log in order, at about 2 microseconds per event.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    protocol, procs
-        Event order and processor rule, as in `replay`.
-
-    Yields
-    ------
-    Event
-    """
+    """Yield every event of a log in order, at about 2 microseconds per event."""
     return events_of(trace, timeline(trace, protocol), list(trace.requests(procs)))
 
 
 def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
-    """Yield the events of a timeline.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    plan
-        The timeline whose events are yielded.
-    jobs
-        The job requests, by row of `trace`.
-
-    Yields
-    ------
-    Event
-    """
+    """Yield the events of a timeline."""
     _, wait, run = (column.tolist() for column in outcome(trace))
     # NaN marks waits that predictors must not learn.
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()
@@ -231,27 +125,15 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Forecasts(Result):
-    """The predictions of one predictor for the jobs of a log.
+    """The predictions of one predictor for the jobs of a log."""
 
-    Attributes
-    ----------
-    points
-        Point predictions, shape (n,). NaN for jobs that were not predicted.
-    levels
-        Levels of the predicted quantiles.
-    quantiles
-        Predicted quantiles, shape (n, levels). NaN for jobs that were not predicted.
-    basis
-        Text that describes the evidence for each prediction. The text is empty for jobs that were not predicted.
-    grounds
-        The kind of evidence behind each prediction (`Grounds`). The array may be empty, because some predictors do not
-        report grounds for whole logs.
-    """
-
-    points: np.ndarray
-    levels: tuple[float, ...]
-    quantiles: np.ndarray
+    points: np.ndarray  # Point predictions, shape (n,). NaN for jobs that were not predicted.
+    levels: tuple[float, ...]  # Levels of the predicted quantiles
+    quantiles: np.ndarray  # Predicted quantiles, shape (n, levels). NaN for jobs that were not predicted.
+    # Text that describes the evidence for each prediction. The text is empty for jobs that were not predicted.
     basis: Sequence[str]
+    # The kind of evidence behind each prediction (`Grounds`). The array may be empty, because some predictors do not
+    # report grounds for whole logs.
     grounds: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -261,8 +143,6 @@ class Forecasts(Result):
     def columns(self) -> dict[str, Any]:
         """Return the predictions as columns: `point`, one column per level (`q0.9`), and `basis`.
 
-        Examples
-        --------
         >>> Forecasts(np.array([9.0]), (0.9,), np.array([[20.0]]), ["the request"]).columns()
         {'point': array([9.]), 'q0.9': array([20.]), 'basis': ['the request']}
         """
@@ -288,34 +168,8 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> dict[str, Forecasts]:
-    """Replay a log and let predictors predict each submitted job.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    predictors
-        The predictors to run, by name.
-    protocol
-        The order of events, see `timeline`.
-    procs
-        The rule for processor counts, see `Trace.procs`.
-    total
-        Processors of the machine. NaN means unknown.
-    ask
-        Which jobs to predict, booleans of shape (n,). Default: all.
-    tick
-        Called as `tick(done)` after every 1,000 submissions.
-
-    Returns
-    -------
-    dict
-        `Forecasts` by predictor name.
-
-    Notes
-    -----
-    One pass over 3 n events takes about a microsecond per event, plus the time of the predictors.
-    """
+    """Replay a log and let predictors predict each submitted job."""
+    # One pass over 3 n events takes about a microsecond per event, plus the time of the predictors.
     is_predicted = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
     predictions: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
     jobs: list[JobRequest] = list(trace.requests(procs))
@@ -336,18 +190,7 @@ def replay(
 
 
 def collect(predictions: Sequence[Any]) -> Forecasts:
-    """Convert predictions to arrays.
-
-    Parameters
-    ----------
-    predictions
-        Predictions in order; None for jobs that were not predicted.
-
-    Returns
-    -------
-    Forecasts
-        Arrays of the predictions; the levels are taken from the first prediction that has levels.
-    """
+    """Convert predictions to arrays."""
     levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
     points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)
     quantiles = np.full((len(predictions), len(levels)), np.nan)
@@ -375,31 +218,13 @@ def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "
 
     All returned stretches together contain exactly the events of the whole log, in the same order.
 
-    Parameters
-    ----------
-    periods
-        The log's periods, in order of submission.
-    protocol, procs
-        Event order and processor rule, as in `replay`.
-
-    Yields
-    ------
-    Stretch
-        The rows of its jobs are rows of the whole log. The caller must use all events of a stretch before requesting
-        the next stretch.
-
-    Notes
-    -----
-    Two periods, and the jobs that have not ended, are in memory at the same time.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [7, 1, 1]})
     >>> [[(e.time, type(e).__name__, e.job.row) for e in s.events] for s in stretches([log[:1], log[1:]])]
     [[(0.0, 'Submit', 0), (0.0, 'Start', 0)],
      [(5.0, 'Submit', 1), (5.0, 'Start', 1), (6.0, 'End', 1), (7.0, 'End', 0),
       (9.0, 'Submit', 2), (9.0, 'Start', 2), (10.0, 'End', 2)]]
     """
+    # Two periods, and the jobs that have not ended, are in memory at the same time.
     unfinished: list[Trace] = []
     rows = np.zeros(0, np.int64)
     first, since = 0, -math.inf
@@ -429,25 +254,6 @@ def replay_periods(
 
     The history of the predictors, the queue, the running jobs and the clock carry over from one period to the next. So
     the predictions equal those for the whole log.
-
-    Parameters
-    ----------
-    periods
-        The log's periods, in order of submission.
-    predictors, protocol, procs, total
-        The parameters of `replay` with the same names.
-    forget
-        Whether the state drops jobs that have left after each period (`SystemState.forget`).
-    tick
-        Called as `tick(done)` after each period with the number of submissions so far.
-
-    Yields
-    ------
-    period : Trace
-    first : int
-        Row of the period's first job in the whole log.
-    forecasts : dict
-        `Forecasts` for the period's jobs, by predictor name.
     """
     driver = Driver(predictors, SystemState(total))
     for period, first, events in stretches(periods, protocol, procs):
@@ -463,7 +269,7 @@ def replay_periods(
 
 
 def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
-    """Yields each period that has jobs, with the first submit time of the next period (infinity after the last
+    """Yield each period that has jobs, with the first submit time of the next period (infinity after the last
     period)."""
     for period, after in pairwise(chain((period for period in periods if len(period)), [None])):
         assert period is not None

@@ -267,7 +267,7 @@ class SystemState:
             self._note(event.time, wait, self._entry_for(event), RANK[type(event)])
 
     def _entry_for(self, event: JobEvent) -> int:
-        """Returns the entry of an event's job: the job's row if all requests are known in advance, else a running
+        """Return the entry of an event's job: the job's row if all requests are known in advance, else a running
         number.
         """
         row = event.job.row
@@ -323,7 +323,7 @@ class SystemState:
         self._count += 1
 
     def _begin(self) -> Columns:
-        """Returns new columns, with the requests and events that the event source knows in advance."""
+        """Return new columns, with the requests and events that the event source knows in advance."""
         self._read()
         if self._story is not None:
             self._pending = self._events
@@ -364,7 +364,7 @@ class SystemState:
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)
 
     def _job(self, entry: int) -> JobRequest:
-        """Returns the request of the job with a given entry."""
+        """Return the request of the job with a given entry."""
         job = self._log_jobs[entry] if self._log_jobs is not None else self._jobs[entry]
         assert job is not None
         return job

@@ -34,17 +34,6 @@ SHAPE = '{"nb_res": 100, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "
 def looks_like_batsim(sample: bytes) -> bool:
     """Whether the beginning of a file looks like a Batsim workload.
 
-    Parameters
-    ----------
-    sample
-        The first bytes of the file.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
     >>> looks_like_batsim(b' {"nb_res": 4, "jobs": []'), looks_like_batsim(b'{"results": []}')
     (True, False)
     """
@@ -55,40 +44,14 @@ def looks_like_batsim(sample: bytes) -> bool:
 def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read a Batsim workload.
 
-    Parameters
-    ----------
-    text
-        The JSON text.
-    source
-        File name for messages.
-    strict
-        Whether to raise an error at the first job that cannot be read. If false, jobs that cannot be read are dropped
-        and counted.
-
-    Returns
-    -------
-    Trace
-        Times are in seconds on the workload's clock. The machine has `nb_res` processors, and `walltime` is the time
-        limit. Job ids become numbers if all job ids are whole numbers.
-
-    Raises
-    ------
-    InputError
-        If the text is not a Batsim workload.
-
-    Notes
-    -----
-    Profiles of type `delay` and sequences of delays (`composed`, with `repeat`) give a run time, in the spelling of
-    every version of Batsim. The run time of other profiles depends on a platform; it is unknown, and a note gives the
-    number of jobs with an unknown run time.
-
-    Examples
-    --------
     >>> job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p", "walltime": 60}'
     >>> trace = read_batsim('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.req_time.tolist(), trace.info.max_procs
     (['w!7'], [20.5], [60.0], 4.0)
     """
+    # Profiles of type `delay` and sequences of delays (`composed`, with `repeat`) give a run time, in the spelling of
+    # every version of Batsim. The run time of other profiles depends on a platform; it is unknown, and a note gives the
+    # number of jobs with an unknown run time.
     document = load_json(text, source, "a workload", f"a workload is {SHAPE}")
     if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
         raise input_error(source, "is not a Batsim workload: it has no list of jobs", accepted=SHAPE)
@@ -128,7 +91,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
 
 
 def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the columns of one job, or None if the job cannot be read."""
+    """Return the columns of one job, or None if the job cannot be read."""
     try:
         submit, procs, profile = float(job["subtime"]), float(job["res"]), str(job["profile"])
         limit = float(job.get("walltime", -1))
@@ -145,7 +108,7 @@ def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
-    """Returns the run time of a profile in seconds; NaN if the run time depends on the platform."""
+    """Return the run time of a profile in seconds; NaN if the run time depends on the platform."""
     if not isinstance(profile, dict) or depth > 8:
         return math.nan
     try:
@@ -160,23 +123,9 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
 
 
 def write_batsim_workload(trace: Trace) -> Iterator[str]:
-    """Write a trace as a Batsim workload, with a `delay` profile for each run time.
-
-    Parameters
-    ----------
-    trace
-        The log. Jobs without processors or without a run time are left out.
-
-    Yields
-    ------
-    str
-        Pieces of the JSON text.
-
-    Notes
-    -----
-    Submissions begin at 0 s. Job ids are unique texts without `!`, which separates the name of a workload from the id
-    of a job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
-    """
+    """Write a trace as a Batsim workload, with a `delay` profile for each run time."""
+    # Submissions begin at 0 s. Job ids are unique texts without `!`, which separates the name of a workload from the id
+    # of a job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
     procs = trace.procs()
     keep = [k for k in range(len(trace)) if procs[k] > 0 and trace.run_time[k] >= 0]
     first = float(trace.submit_time.min()) if len(trace) else 0.0
@@ -197,7 +146,7 @@ def write_batsim_workload(trace: Trace) -> Iterator[str]:
 
 
 def _plain(value: float) -> int | float:
-    """Returns a whole number as int, and other numbers as float."""
+    """Return a whole number as int, and other numbers as float."""
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -211,35 +160,12 @@ _MOST_HOSTS = 1_000_000
 def read_platform(text: str, source: str = "platform.xml") -> Machine:
     """Read the machine that a SimGrid platform describes.
 
-    Parameters
-    ----------
-    text
-        The XML text.
-    source
-        File name for messages.
-
-    Returns
-    -------
-    Machine
-        One node per host, with the host's cores as processors, in one partition. The speed becomes a feature of the
-        node. `left_out` lists the properties of the platform that a `Machine` cannot represent.
-
-    Raises
-    ------
-    InputError
-        If the text is not a platform, or a host cannot be read.
-
-    Notes
-    -----
-    Hosts can be single, in a `cluster` or in a `cabinet`. Hosts to which Batsim gives no jobs are left out:
-    `master_host`, and hosts with the role master or storage or with the property `excluded`.
-
-    Examples
-    --------
     >>> machine = read_platform(HOSTS)
     >>> machine.node_names(), machine.cpus, machine.nodes[0].features
     (('h1',), 16, ('1Gf',))
     """
+    # Hosts can be single, in a `cluster` or in a `cabinet`. Hosts to which Batsim gives no jobs are left out:
+    # `master_host`, and hosts with the role master or storage or with the property `excluded`.
     try:
         root = ElementTree.fromstring(text.lstrip().encode("utf-8"))
     except (ElementTree.ParseError, ValueError) as error:
@@ -283,7 +209,7 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
 
 
 def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]:
-    """Returns the names of an element's hosts, the cores of each, and the speed in the initial power state."""
+    """Return the names of an element's hosts, the cores of each, and the speed in the initial power state."""
     name = item.get("id", "")
     speeds = (item.get("speed") or item.get("power") or "").split(",")
     state, cores = item.get("pstate", "0"), item.get("core") or item.get("cores") or "1"
@@ -311,27 +237,11 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
 def platform_of(machine: Machine) -> str:
     """Write a SimGrid platform for Batsim, with one host per processor, because a workload's `res` counts hosts.
 
-    Parameters
-    ----------
-    machine
-        The machine. The speed of a host is the node's feature that has the form of a speed, else 1Gf. Memory,
-        partitions, limits and settings are left out.
-
-    Returns
-    -------
-    str
-        The XML text. The platform has an additional `master_host` for Batsim.
-
-    Notes
-    -----
-    All hosts have the same coordinates, as in Batsim's own platforms without a network. Batsim's processes exchange
-    messages between hosts, and SimGrid aborts if two hosts have no route.
-
-    Examples
-    --------
     >>> print(platform_of(read_platform(HOSTS)).splitlines()[-4])
     <host id="h1-14" coordinates="0 0 0" speed="1Gf"/>
     """
+    # All hosts have the same coordinates, as in Batsim's own platforms without a network. Batsim's processes exchange
+    # messages between hosts, and SimGrid aborts if two hosts have no route.
     at = 'coordinates="0 0 0"'
     lines = [
         '<?xml version="1.0"?>',

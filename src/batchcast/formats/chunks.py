@@ -17,15 +17,7 @@ from ..table.trace import join_ids
 
 
 class Problems:
-    """Counts dropped lines and values read as unknown, with the first example of each kind of problem.
-
-    Parameters
-    ----------
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError, with file, line and value, at the first problem.
-    """
+    """Counts dropped lines and values read as unknown, with the first example of each kind of problem."""
 
     __slots__ = ("_dropped", "_examples", "_source", "_strict", "_unknown")
 
@@ -109,25 +101,11 @@ BOM = b"\xef\xbb\xbf"
 def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Remove a UTF-8 byte order mark, and convert line ends from CR to LF if the text has only CR.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-
-    Yields
-    ------
-    bytes
-
-    Notes
-    -----
-    Old Macs and some exports end lines with CR alone. Only a text whose first block has a CR and no LF is converted.
-    Other texts keep their line ends, and the readers handle `\r\n`.
-
-    Examples
-    --------
     >>> list(unix_text([b"\\xef\\xbb\\xbfa\\rb", b"\\rc"])), list(unix_text([b"a\\r\\nb"]))
     ([b'a\\nb', b'\\nc'], [b'a\\r\\nb'])
     """
+    # Old Macs and some exports end lines with CR alone. Only a text whose first block has a CR and no LF is converted.
+    # Other texts keep their line ends, and the readers handle `\r\n`.
     rest = iter(blocks)
     first = next(rest, b"").removeprefix(BOM)
     ends_in_cr = b"\n" not in first and b"\r" in first.rstrip(b"\r")
@@ -138,17 +116,10 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 class GrowingColumn:
     """A column of numbers that grows in place, piece by piece. The column allocates no memory before the first known
     value.
-
-    Parameters
-    ----------
-    unknown
-        The value that marks unknown rows.
-
-    Notes
-    -----
-    The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are stored as int32
-    if they fit.
     """
+
+    # The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are stored as int32
+    # if they fit.
 
     __slots__ = ("_length", "_unknown", "_values")
 
@@ -199,13 +170,7 @@ class Codes(dict[str, int]):
 
 
 class LogColumns:
-    """The columns of a log, which grow batch by batch: job ids, numbers, and names as codes.
-
-    Parameters
-    ----------
-    words
-        The object that assigns codes, for each column of names.
-    """
+    """The columns of a log, which grow batch by batch: job ids, numbers, and names as codes."""
 
     def __init__(self, words: dict[str, Codes]) -> None:
         self.words, self.jobs = words, 0
@@ -233,24 +198,10 @@ class LogColumns:
 def encode_whole(values: np.ndarray) -> Nominal:
     """Dictionary-code whole numbers; negative numbers are null.
 
-    Parameters
-    ----------
-    values
-        Whole numbers, shape (n,).
-
-    Returns
-    -------
-    Nominal
-
-    Notes
-    -----
-    O(n + range), or O(n log n) if the range of the numbers is wide.
-
-    Examples
-    --------
     >>> encode_whole(np.array([7, -1, 3, 7]))
     Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=(3, 7))
     """
+    # O(n + range), or O(n log n) if the range of the numbers is wide.
     known = values >= 0
     top = int(values.max(initial=-1))
     if top <= 4 * len(values) + 65536:

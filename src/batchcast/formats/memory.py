@@ -25,47 +25,16 @@ _PER_GPU = re.compile(r"--mem-per-gpu[= ]\s*(\S+)")
 
 
 class Peak(NamedTuple):
-    """The peak memory of a job's busiest node.
+    """The peak memory of a job's busiest node."""
 
-    Attributes
-    ----------
-    node_kib
-        The peak in KiB; NaN if no step was measured.
-    zeros
-        Number of job steps that ended before the first sample, so that Slurm recorded 0.
-    bad
-        Number of job steps whose value is not a plausible amount.
-    """
-
-    node_kib: float
-    zeros: int = 0
-    bad: int = 0
+    node_kib: float  # The peak in KiB; NaN if no step was measured
+    zeros: int = 0  # Number of job steps that ended before the first sample, so that Slurm recorded 0
+    bad: int = 0  # Number of job steps whose value is not a plausible amount
 
 
 def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> float:
     """Return the requested memory of a whole job.
 
-    Parameters
-    ----------
-    reqmem
-        sacct's ReqMem: `4Gn` is per node, `2Gc` per processor, and a plain amount is for the whole job (newer sacct).
-    nodes, procs
-        Nodes and processors of the job.
-    tres
-        sacct's ReqTRES, whose `mem` is used if ReqMem is unknown.
-
-    Returns
-    -------
-    float
-        KiB. KiB of the whole job; NaN if the request is unknown, 0, or "all memory of the node".
-
-    Raises
-    ------
-    UsageError
-        If ReqMem is not a memory size.
-
-    Examples
-    --------
     >>> requested("4Gn", nodes=2, procs=8), requested("2Gc", nodes=2, procs=8), requested("4000M", nodes=2, procs=8)
     (8388608.0, 16777216.0, 4096000.0)
     >>> requested("0n", nodes=1, procs=1, tres="billing=8,cpu=8,mem=16G,node=1")
@@ -78,8 +47,6 @@ def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> flo
 def per_gpu(submit_line: str) -> float:
     """Return the KiB of `--mem-per-gpu` in a command line; NaN if the option is absent.
 
-    Examples
-    --------
     >>> per_gpu("sbatch --mem-per-gpu 2G -n1 a.sh"), per_gpu("sbatch a.sh")
     (2097152.0, nan)
     """
@@ -90,23 +57,6 @@ def per_gpu(submit_line: str) -> float:
 def usage_kib(text: str) -> float:
     """Parse a measured amount of memory: MaxRSS, or `mem` of TRESUsageInMax.
 
-    Parameters
-    ----------
-    text
-        The amount. A bare number is in bytes.
-
-    Returns
-    -------
-    float
-        KiB. KiB; NaN if the text is empty.
-
-    Raises
-    ------
-    UsageError
-        If the amount is negative or has an unknown unit.
-
-    Examples
-    --------
     >>> usage_kib("1292K"), usage_kib("2.5G"), usage_kib("2048"), usage_kib("")
     (1292.0, 2621440.0, 2.0, nan)
     """
@@ -122,34 +72,14 @@ def usage_kib(text: str) -> float:
 def node_peak(row: Mapping[str, str]) -> float:
     """Return the peak memory of the busiest node of one step.
 
-    Parameters
-    ----------
-    row
-        The step's fields by sacct's names. Fields can be absent.
-
-    Returns
-    -------
-    float
-        KiB. NaN means unknown.
-
-    Raises
-    ------
-    UsageError
-        If a field is not an amount.
-
-    Notes
-    -----
-    MaxRSS and TRESUsageInMax describe only the largest task. For several tasks per node, TRESUsageInTot (the sum of all
-    tasks' peaks) divided by the nodes is a second estimate, and the larger estimate counts. Without TRESUsageInTot, the
-    result is the largest task times the tasks per node.
-
-    Examples
-    --------
     >>> node_peak({"MaxRSS": "1000K", "TRESUsageInTot": "cpu=9,mem=3600K", "NTasks": "4", "NNodes": "1"})
     3600.0
     >>> node_peak({"MaxRSS": "1000K", "NTasks": "4", "NNodes": "2"}), node_peak({"TRESUsageInMax": "mem=7M"})
     (2000.0, 7168.0)
     """
+    # MaxRSS and TRESUsageInMax describe only the largest task. For several tasks per node, TRESUsageInTot (the sum of
+    # all tasks' peaks) divided by the nodes is a second estimate, and the larger estimate counts. Without
+    # TRESUsageInTot, the result is the largest task times the tasks per node.
     largest, inside = usage_kib(row.get("MaxRSS", "")), _tres_mem(row.get("TRESUsageInMax", ""))
     task = max((value for value in (largest, inside) if value == value), default=math.nan)
     total, tasks = _tres_mem(row.get("TRESUsageInTot", "")), _count(row.get("NTasks", ""))
@@ -162,26 +92,11 @@ def node_peak(row: Mapping[str, str]) -> float:
 def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     """Return the largest peak over the steps of a job (12.batch, 12.extern, 12.0, ...).
 
-    Parameters
-    ----------
-    steps
-        The rows of the steps, by sacct's names. The row of the whole allocation can be among the rows; its memory
-        fields are empty.
-
-    Returns
-    -------
-    Peak
-
-    Notes
-    -----
-    A step that ended before the first sample has the value 0, which is not a measurement. Amounts that cannot be read
-    or exceed a pebibyte are ignored. Both are counted.
-
-    Examples
-    --------
     >>> peak([{"MaxRSS": "0"}, {"MaxRSS": "1292K"}, {"MaxRSS": "-5K"}, {"MaxRSS": ""}])
     Peak(node_kib=1292.0, zeros=1, bad=1)
     """
+    # A step that ended before the first sample has the value 0, which is not a measurement. Amounts that cannot be read
+    # or exceed a pebibyte are ignored. Both are counted.
     amounts = []
     for row in steps:
         try:
@@ -195,26 +110,12 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
 def outgrew(step: Mapping[str, str]) -> bool:
     """Whether Slurm killed a step because it exceeded its node's share of the memory.
 
-    Parameters
-    ----------
-    step
-        The step's fields by sacct's names: `State` and `AllocTRES`, and the fields of `node_peak`.
-
-    Returns
-    -------
-    bool
-
-    Notes
-    -----
-    With JobAcctGatherParams=OverMemoryKill, the step is CANCELLED by user 0 and the job is FAILED; no field of sacct
-    gives the reason. A cancellation by another user (scancel) does not count.
-
-    Examples
-    --------
     >>> step = {"State": "CANCELLED by 0", "MaxRSS": "200M", "AllocTRES": "cpu=2,mem=200M,node=2", "AllocNodes": "2"}
     >>> outgrew(step), outgrew({**step, "MaxRSS": "90M"}), outgrew({**step, "State": "CANCELLED by 1000"})
     (True, False, False)
     """
+    # With JobAcctGatherParams=OverMemoryKill, the step is CANCELLED by user 0 and the job is FAILED; no field of sacct
+    # gives the reason. A cancellation by another user (scancel) does not count.
     word, _, by = step.get("State", "").partition(" by ")
     if word != "CANCELLED" or by.strip() not in ("", "0"):
         return False
@@ -226,10 +127,10 @@ def outgrew(step: Mapping[str, str]) -> bool:
 
 
 def _tres_mem(text: str) -> float:
-    """Returns the KiB of `mem` in a TRES text."""
+    """Return the KiB of `mem` in a TRES text."""
     return usage_kib(parse_tres(text).get("mem", ""))
 
 
 def _count(text: str) -> float:
-    """Returns a text as a whole number, 1 if the text is not a whole number."""
+    """Return a text as a whole number, 1 if the text is not a whole number."""
     return float(text) if text.isdecimal() and len(text) < 13 else 1.0

@@ -30,17 +30,6 @@ _USED_SHARE_IF_KILLED = 0.9  # a killed task that used at least this share of it
 def looks_like_nextflow(sample: bytes) -> bool:
     """Whether the first line of a file has the columns of a Nextflow trace.
 
-    Parameters
-    ----------
-    sample
-        The first bytes of the file.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
     >>> looks_like_nextflow(b"task_id\\tprocess\\tsubmit\\trealtime\\n"), looks_like_nextflow(b"job_id,submit\\n")
     (True, False)
     """
@@ -50,39 +39,11 @@ def looks_like_nextflow(sample: bytes) -> bool:
 
 
 def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
-    """Read a Nextflow trace file, with each task as a job.
-
-    Parameters
-    ----------
-    text
-        The text of the file.
-    source
-        File name for messages.
-    zone
-        Time zone of times without an offset.
-    strict
-        Whether to raise an error at the first line that cannot be read. If false, unreadable lines are dropped and
-        counted.
-
-    Returns
-    -------
-    Trace
-        Times are epoch seconds. Each task has one node and the user `nextflow`. `process` becomes the job name. `tag`
-        and `attempt` are extra columns that are known at submission. Cached tasks did not run; they are left out and
-        counted.
-
-    Raises
-    ------
-    InputError
-        If no task ran, or, with `strict`, if a line cannot be read.
-
-    Notes
-    -----
-    Plain numbers are milliseconds and bytes (`trace.raw = true`); other values have units (`3m 20s`, `1.5 GB`; a unit
-    of memory is 1,024 of the next smaller unit). The run time is `complete` - `start`, else `realtime`. Memory used is
-    `peak_rss`. A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of its
-    request.
-    """
+    """Read a Nextflow trace file, with each task as a job."""
+    # Plain numbers are milliseconds and bytes (`trace.raw = true`); other values have units (`3m 20s`, `1.5 GB`; a unit
+    # of memory is 1,024 of the next smaller unit). The run time is `complete` - `start`, else `realtime`. Memory used
+    # is `peak_rss`. A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of
+    # its request.
     # str.splitlines() would also split at form feeds and U+2028, which tags may contain.
     first, *lines = (line.removesuffix("\r") for line in text.split("\n"))
     delimiter = "\t" if "\t" in first else ","
@@ -113,7 +74,7 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
 
 
 def _cells(line: str, delimiter: str, count: int) -> list[str]:
-    """Returns the cells of one line, with CSV quotes resolved if the line then has the right number of cells.
+    """Return the cells of one line, with CSV quotes resolved if the line then has the right number of cells.
 
     Nextflow itself writes tags and scripts without quoting, but a program that rewrites the table may quote cells.
     """
@@ -126,7 +87,7 @@ def _cells(line: str, delimiter: str, count: int) -> list[str]:
 
 
 def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
-    """Returns the columns of one task; ValueError if a cell cannot be read."""
+    """Return the columns of one task; ValueError if a cell cannot be read."""
 
     def cell(name: str) -> str:
         value = (cells.get(name) or "").strip()
@@ -157,7 +118,7 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
 
 
 def _instant(text: str, zone: tzinfo) -> float:
-    """Returns epoch seconds from milliseconds or an ISO 8601 time."""
+    """Return epoch seconds from milliseconds or an ISO 8601 time."""
     if text.isdecimal():
         return float(text) / 1000
     when = datetime.fromisoformat(text)
@@ -165,7 +126,7 @@ def _instant(text: str, zone: tzinfo) -> float:
 
 
 def _seconds(text: str) -> float:
-    """Returns seconds from milliseconds, or from numbers with units.
+    """Return seconds from milliseconds, or from numbers with units.
 
     >>> _seconds("14400000"), _seconds("3m 20s"), _seconds("500ms")
     (14400.0, 200.0, 0.5)
@@ -179,7 +140,7 @@ def _seconds(text: str) -> float:
 
 
 def _kib(text: str) -> float:
-    """Returns KiB from bytes, or from a number with a unit.
+    """Return KiB from bytes, or from a number with a unit.
 
     >>> _kib("2048"), _kib("1.5 GB"), _kib("0")
     (2.0, 1572864.0, nan)

@@ -16,37 +16,11 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _SEMICOLON, _MINUS, _DOT, _ZERO, _NINE = 10, 32
 def scan_lines(
     data: np.ndarray, start: int, destinations: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:
-    """Scan lines of SWF until the end of the data, or until an output array is full.
-
-    Parameters
-    ----------
-    data
-        The text, uint8. The text must end with a newline.
-    start
-        Position of the first byte to scan.
-    destinations
-        The destination of each field: row `destinations[k]` of `numbers` for field k or, if that is negative, row
-        `-destinations[k] - 1` of `names`.
-    numbers
-        Output, float64, shape (fields, capacity). -1 becomes NaN.
-    names
-        Output, int64, shape (fields, capacity). -1 stays.
-    odd
-        Output, int64, shape (capacity, 4): begin, end, row, and line number from 0, for each comment (row -1) and each
-        line that needs a closer look.
-
-    Returns
-    -------
-    tuple of int
-        Next start, rows, odd lines and lines scanned.
-
-    Notes
-    -----
-    Each line takes a row, except blank lines and comments. A line needs a closer look if it has fewer than 18 fields, a
-    field that is not a plain decimal number of at most 15 digits, a negative number other than -1, a fraction in a
-    field of names, or no job number or submit time (rows 0 of `names` and `numbers`). Fields after the 18th are
-    skipped. A value is digits < 2**53 divided by a power of ten, rounded once, so it equals what float() returns.
-    """
+    """Scan lines of SWF until the end of the data, or until an output array is full."""
+    # Each line takes a row, except blank lines and comments. A line needs a closer look if it has fewer than 18 fields,
+    # a field that is not a plain decimal number of at most 15 digits, a negative number other than -1, a fraction in a
+    # field of names, or no job number or submit time (rows 0 of `names` and `numbers`). Fields after the 18th are
+    # skipped. A value is digits < 2**53 divided by a power of ten, rounded once, so it equals what float() returns.
     size, capacity, odd_capacity = len(data), numbers.shape[1], odd.shape[0]
     i, rows, odds, lines = start, 0, 0, 0
     while i < size and rows < capacity and odds < odd_capacity:

@@ -31,51 +31,31 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Sighting(NamedTuple):
-    """One job as a batch system showed it. Times are epoch seconds; NaN means unknown.
+    """One job as a batch system showed it. Times are epoch seconds; NaN means unknown."""
 
-    Attributes
-    ----------
-    job_id, raw_id
-        Ids of the job: in batchcast's form, and as the batch system prints the id. For an array task that still waits
-        together with others, `raw_id` is the id of the array.
-    submit_time, start_time, end_time, eligible_time
-        Times of the job. Only jobs that run or ran have a start time.
-    state
-        Slurm's long name of the job's state.
-    certain
-        False while the job changes from one state to another.
-    expected_start
-        The batch system's own forecast of the start of a waiting job.
-    reason, priority, dependency, reservation, licenses
-        These texts are as the batch system prints them.
-    nodes_asked
-        Host list of the nodes that the request names.
-    requested, allocated
-        Values of requested resources (`columns.REQUESTED`) and of allocated resources (`columns.ALLOCATED`), by column
-        name. For a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured.
-        Limits are in seconds, infinity means unlimited.
-    unmeasured
-        The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or
-        empty.
-    """
-
+    # Ids of the job: in batchcast's form, and as the batch system prints the id. For an array task that still waits
+    # together with others, `raw_id` is the id of the array.
     job_id: str
     raw_id: str
-    submit_time: float
-    state: str
-    certain: bool = True
+    submit_time: float  # Times of the job. Only jobs that run or ran have a start time.
+    state: str  # Slurm's long name of the job's state
+    certain: bool = True  # False while the job changes from one state to another
     start_time: float = math.nan
     end_time: float = math.nan
-    expected_start: float = math.nan
+    expected_start: float = math.nan  # The batch system's own forecast of the start of a waiting job
     eligible_time: float = math.nan
-    reason: str = ""
+    reason: str = ""  # These texts are as the batch system prints them
     priority: float = math.nan
     dependency: str = ""
     reservation: str = ""
     licenses: str = ""
-    nodes_asked: str = ""
+    nodes_asked: str = ""  # Host list of the nodes that the request names
+    # Values of requested resources (`columns.REQUESTED`) and of allocated resources (`columns.ALLOCATED`), by column
+    # name. For a job that has ended, `allocated` also has the columns of `columns.MEASURED` if they were measured.
+    # Limits are in seconds, infinity means unlimited.
     requested: Mapping[str, Field] = NOTHING
     allocated: Mapping[str, Field] = NOTHING
+    # The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or empty.
     unmeasured: str = ""
 
     @property
@@ -93,67 +73,35 @@ class NodeAway(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """All jobs that a batch system showed at once.
+    """All jobs that a batch system showed at once."""
 
-    Attributes
-    ----------
-    asked_at
-        Time of the query, in epoch seconds.
-    jobs
-        The jobs.
-    broken
-        Number of records that could not be read.
-    away
-        The nodes that are down or drained; None if the nodes were not queried.
-    """
-
-    asked_at: float
-    jobs: tuple[Sighting, ...]
-    broken: int = 0
-    away: tuple[NodeAway, ...] | None = None
+    asked_at: float  # Time of the query, in epoch seconds
+    jobs: tuple[Sighting, ...]  # The jobs
+    broken: int = 0  # Number of records that could not be read
+    away: tuple[NodeAway, ...] | None = None  # The nodes that are down or drained; None if the nodes were not queried
 
 
 class Site(NamedTuple):
-    """Properties of the whole machine.
+    """Properties of the whole machine."""
 
-    Attributes
-    ----------
-    cluster, version
-        Name of the cluster and version of the batch system.
-    keeps_s
-        How long a finished job stays visible in the output of the batch system, in seconds.
-    private
-        Whether users cannot see each other's jobs.
-    total_procs
-        Processors of the machine.
-    accounting
-        Whether the batch system has accounting records.
-    partitions
-        For each partition: default_time_s, max_time_s, procs, node_procs and node_mem_kib (of its largest node).
-    clock_ahead_s
-        Lower bound of how far this machine's clock is ahead of the batch system's clock, in seconds; negative if this
-        machine's clock is behind.
-    gathers
-        How accounting measures jobs: plugin, frequency and parameters, by name.
-    """
-
-    cluster: str
+    cluster: str  # Name of the cluster and version of the batch system
     version: str
-    keeps_s: float
-    private: bool
-    total_procs: float
-    accounting: bool
+    keeps_s: float  # How long a finished job stays visible in the output of the batch system, in seconds
+    private: bool  # Whether users cannot see each other's jobs
+    total_procs: float  # Processors of the machine
+    accounting: bool  # Whether the batch system has accounting records
+    # For each partition: default_time_s, max_time_s, procs, node_procs and node_mem_kib (of its largest node).
     partitions: Mapping[str, Mapping[str, float]]
+    # Lower bound of how far this machine's clock is ahead of the batch system's clock, in seconds; negative if this
+    # machine's clock is behind.
     clock_ahead_s: float = 0.0
-    gathers: Mapping[str, str] = NOTHING
+    gathers: Mapping[str, str] = NOTHING  # How accounting measures jobs: plugin, frequency and parameters, by name
 
 
 def gathers_memory(gathers: Mapping[str, str]) -> bool:
     """Whether accounting settings (`Site.gathers`) measure the memory of jobs. All plugins measure memory except
     `none`, which Slurm also prints as (null).
 
-    Examples
-    --------
     >>> gathers_memory({"Type": "jobacct_gather/linux"}), gathers_memory({"Type": "jobacct_gather/none"})
     (True, False)
     """
@@ -168,29 +116,6 @@ def read_fields(
 ) -> dict[str, Field]:
     """Read columns from the printed fields of one job.
 
-    Parameters
-    ----------
-    columns
-        The columns.
-    record
-        The printed fields of the job, by name.
-    source
-        The program that printed them, which decides the fields' names.
-    own
-        Values that the caller has already read, by column name; they take precedence.
-
-    Returns
-    -------
-    dict
-        The value of each column, by column name.
-
-    Raises
-    ------
-    UsageError
-        If the text of a field has an unknown form.
-
-    Examples
-    --------
     >>> from batchcast.columns import COLUMNS
     >>> read_fields([COLUMNS["req_time"], COLUMNS["account"]], {"TimeLimit": "10:00", "Account": ""}, "squeue")
     {'req_time': 600.0, 'account': None}
@@ -203,7 +128,7 @@ def read_fields(
 
 
 def _read(column: Column, text: str) -> Field:
-    """Returns the value of one column, parsed from the printed field."""
+    """Return the value of one column, parsed from the printed field."""
     if column.kind != "number":
         return (gpu_type(text) if column.name == "gpu_type" else text) or None
     return _READ.get(column.unit, number)(text)
@@ -212,18 +137,6 @@ def _read(column: Column, text: str) -> Field:
 def number(text: str) -> float:
     """Parse a count. The command squeue shortens large counts with K (thousands) and M (millions).
 
-    Parameters
-    ----------
-    text
-        The count. If the text is a range, the first number is used.
-
-    Returns
-    -------
-    float
-        The count; NaN if the text is not a count.
-
-    Examples
-    --------
     >>> number("16"), number("2K"), number("1-4")
     (16.0, 2000.0, 1.0)
     """
@@ -234,12 +147,12 @@ def number(text: str) -> float:
 
 
 def _memory(text: str) -> float:
-    """Returns KiB from an amount, or from the `mem` of a TRES text."""
+    """Return KiB from an amount, or from the `mem` of a TRES text."""
     return parse_memory(parse_tres(text).get("mem", "") if "=" in text else text)
 
 
 def _gpus(text: str) -> float:
-    """Returns GPUs from a count, or from a TRES text."""
+    """Return GPUs from a count, or from a TRES text."""
     return tres_gpus(text) if "=" in text else number(text)
 
 
@@ -251,19 +164,6 @@ def never_ran(start: Any, held_nothing: Any) -> Any:
 
     Slurm records a start for a job that is cancelled in the queue: the time at which the job left the queue.
 
-    Parameters
-    ----------
-    start : float or array (n,)
-        Start in seconds, on any clock. NaN means that the job has no start.
-    held_nothing : bool or array (n,)
-        Whether the record shows that the job had no node and no processor.
-
-    Returns
-    -------
-    bool or array (n,)
-
-    Examples
-    --------
     >>> never_ran(100.0, True), never_ran(100.0, False), never_ran(float("nan"), False)
     (True, False, True)
     """

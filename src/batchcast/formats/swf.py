@@ -41,13 +41,6 @@ class SwfHeader:
     (`1664 (72, 1368, 224)` is 1664). A header value that cannot be read leads to a note, not to an error, because the
     records are still usable.
 
-    Parameters
-    ----------
-    source
-        Name of the file.
-
-    Examples
-    --------
     >>> header = SwfHeader("a.swf")
     >>> for line in ["; MaxProcs: 64 (dual)", "; TimeZoneString: US/Pacific", "; Queue: 3 normal (18hr)"]:
     ...     header.take(line)
@@ -94,17 +87,7 @@ class SwfHeader:
         )
 
     def notes(self, records: int) -> list[str]:
-        """Return a sentence for each header value that cannot be right.
-
-        Parameters
-        ----------
-        records
-            Number of records in the log.
-
-        Returns
-        -------
-        list of str
-        """
+        """Return a sentence for each header value that cannot be right."""
         notes = [
             f"the header's {key} is not a number: {self.values[key][:40]!r}"
             for key in ("UnixStartTime", "TimeZone", "MaxProcs", "MaxNodes", "MaxRecords")
@@ -122,11 +105,11 @@ class SwfHeader:
         return notes
 
     def _token(self, key: str) -> str:
-        """Returns the first word of a header value; empty if the header lacks the key."""
+        """Return the first word of a header value; empty if the header lacks the key."""
         return next(iter(self.values.get(key, "").split()), "")
 
     def _number(self, key: str) -> float:
-        """Returns the first word of a header value as a number; NaN if the word is not a finite number."""
+        """Return the first word of a header value as a number; NaN if the word is not a finite number."""
         try:
             value = float(self._token(key).rstrip(",;"))
         except ValueError:
@@ -137,8 +120,6 @@ class SwfHeader:
 def format_offset(seconds: float) -> str:
     """Format an offset from UTC, in seconds, as +HH:MM.
 
-    Examples
-    --------
     >>> format_offset(-28800), format_offset(19800)
     ('-08:00', '+05:30')
     """
@@ -173,37 +154,12 @@ def looks_like_swf(sample: bytes) -> bool:
 def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read an SWF text.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError at the first broken line or unreadable value.
-
-    Returns
-    -------
-    Trace
-        Sorted, with NaN or null for unknown values. Columns without known values are absent. `info.dropped` counts
-        broken lines. Negative numbers other than -1, NaN and infinity are read as unknown and noted.
-
-    Raises
-    ------
-    InputError
-        If the text has no job.
-
-    Notes
-    -----
-    Speed is about a million lines per second.
-
-    Examples
-    --------
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
     >>> trace = read_swf([b"; MaxProcs: 64 (of 128)\\n", line])
     >>> trace.info.max_procs, trace.run_time.tolist(), trace.nominal("user_id").decode()
     (64.0, [60.0], [7])
     """
+    # Speed is about a million lines per second.
     return next(swf_pieces(blocks, source, strict=strict))
 
 
@@ -212,21 +168,6 @@ def swf_pieces(
 ) -> Iterator[Trace]:
     """Read an SWF text in pieces, for logs that do not fit into memory.
 
-    Parameters
-    ----------
-    blocks, source, strict
-        As in `read_swf`.
-    jobs
-        Approximate number of jobs in a piece.
-
-    Yields
-    ------
-    Trace
-        Each piece is sorted. The `info` of a piece describes the lines of the piece. The last piece also has the notes
-        about the header.
-
-    Examples
-    --------
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\\n"
     >>> [len(piece) for piece in swf_pieces([line * 2, line], jobs=2)]
     [2, 1]
@@ -246,7 +187,7 @@ def swf_pieces(
 
 
 def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
-    """Returns the jobs that the reader has gathered: sorted column by column (to save memory), names coded, with notes
+    """Return the jobs that the reader has gathered: sorted column by column (to save memory), names coded, with notes
     about problems. `records` is the total count if the header must be checked."""
     columns: Any = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
     columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
@@ -352,16 +293,6 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
 
     A plain line has exactly 18 decimal numbers: none negative except -1, whole numbers of less than 16 digits in fields
     of names, and a known job number and submit time.
-
-    Parameters
-    ----------
-    data
-        The lines, uint8.
-
-    Returns
-    -------
-    ndarray or None
-        The fields, float64, shape (18, lines), NaN for unknown numbers. None if one of the lines is not plain.
     """
     if not _PLAIN[data].all():
         return None
@@ -386,7 +317,7 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
-    """Returns the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if the line is not a job
+    """Return the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if the line is not a job
     record."""
     words = text.split()
     if len(words) < len(SWF_FIELDS):
@@ -433,30 +364,15 @@ _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "
 def write_chunks(trace: Trace) -> Iterator[str]:
     """Write a trace as SWF.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Yields
-    ------
-    str
-        The header, and then the lines in pieces of `ROWS`, so that memory does not grow with the log.
-
-    Notes
-    -----
-    Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
-    the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
-    Memory amounts of a whole job become memory per processor. If the log's times are epoch seconds, UnixStartTime is
-    the first submit time. Columns that SWF does not have are left out.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
     >>> header, jobs = write_chunks(log)
     >>> jobs
     '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1\\n'
     """
+    # Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
+    # the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
+    # Memory amounts of a whole job become memory per processor. If the log's times are epoch seconds, UnixStartTime is
+    # the first submit time. Columns that SWF does not have are left out.
     start = trace.info.unix_start or (math.floor(trace.submit_time[0]) if len(trace) else 0.0)
     yield "".join(f"{line}\n" for line in _header(trace, start))
     for first in range(0, len(trace), ROWS):
@@ -466,7 +382,7 @@ def write_chunks(trace: Trace) -> Iterator[str]:
 
 
 def _header(trace: Trace, start: float) -> Iterator[str]:
-    """Yields the header lines."""
+    """Yield the header lines."""
     info = trace.info
     yield "; Version: 2.2"
     for key, value in info.header.items():
@@ -487,7 +403,7 @@ def _header(trace: Trace, start: float) -> Iterator[str]:
 
 
 def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
-    """Returns one field of some rows as texts."""
+    """Return one field of some rows as texts."""
     if name not in trace.names:
         return ["-1"] * (part.stop - part.start)
     if name == "job_id":
@@ -510,12 +426,12 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
 
 
 def _numbers(values: Nominal) -> list[int]:
-    """Returns a number for each category: the category itself if all are numbers, else its position from 1."""
+    """Return a number for each category: the category itself if all are numbers, else its position from 1."""
     if all(isinstance(v, (int, np.integer)) for v in values.categories):
         return [int(v) for v in values.categories]
     return list(range(1, len(values.categories) + 1))
 
 
 def _text(value: float) -> str:
-    """Returns a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
+    """Return a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
     return shortest(value) if math.isfinite(value) else "-1"

@@ -29,17 +29,6 @@ class LocalClock:
     also returns the seconds from the first to the second pass. In spring, one hour is skipped. A time in the skipped
     hour is read with the offset before the change.
 
-    Parameters
-    ----------
-    zone
-        The time zone.
-
-    Notes
-    -----
-    The conversion takes O(n) time, plus one look-up in the time zone's rules for each new quarter of an hour.
-
-    Examples
-    --------
     >>> from zoneinfo import ZoneInfo
     >>> clock = LocalClock(ZoneInfo("Europe/Stockholm"))
     >>> summer, twice = 1719835200, 1730601000 - 7 * 86400  # 2024-07-01T12:00 and 2024-10-27T02:30, on the wall
@@ -47,24 +36,15 @@ class LocalClock:
     ([1719828000.0, 1729989000.0], [0.0, 3600.0])
     """
 
+    # The conversion takes O(n) time, plus one look-up in the time zone's rules for each new quarter of an hour.
+
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._offsets_by_quarter: dict[int, tuple[float, float]] = {}
         self.local = self.repeated = self.skipped = 0
 
     def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert local times.
-
-        Parameters
-        ----------
-        wall
-            Local times, in seconds since 1970-01-01 of the local calendar, shape (n,).
-
-        Returns
-        -------
-        epoch, later : ndarray
-            Epoch seconds, and the seconds between the first and the second pass of a repeated time (0 for other times).
-        """
+        """Convert local times."""
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
         before, after = offsets[place, 0], offsets[place, 1]
@@ -84,7 +64,7 @@ class LocalClock:
         return {"local_times": str(self.local)} if self.local else {}
 
     def _offsets(self, quarter: int) -> tuple[float, float]:
-        """Returns the offsets from UTC before and after a clock change at this quarter of an hour, in seconds."""
+        """Return the offsets from UTC before and after a clock change at this quarter of an hour, in seconds."""
         if quarter not in self._offsets_by_quarter:
             wall = (_EPOCH + timedelta(seconds=quarter * _QUARTER)).replace(tzinfo=self._zone)
             ahead = [wall.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
@@ -95,24 +75,6 @@ class LocalClock:
 def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Parse time stamps.
 
-    Parameters
-    ----------
-    texts
-        The time stamps, each of which is local time, ISO 8601 with an offset, or epoch seconds.
-    clock
-        Converts local times to epoch seconds.
-
-    Returns
-    -------
-    epoch : ndarray
-        Epoch seconds, shape (n,). NaN means unknown.
-    later : ndarray
-        Seconds between the first and the second pass of a repeated hour, shape (n,). See `LocalClock`.
-    bad : list of int
-        Rows whose texts are not time stamps.
-
-    Examples
-    --------
     >>> clock = LocalClock(UTC)
     >>> epoch, _, bad = parse_stamps(["1970-01-01T01:00:00", "Unknown", "60", "1970-01-01T01:00:00+01:00", "x"], clock)
     >>> epoch.tolist(), bad
@@ -140,7 +102,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
 
 
 def _wall_seconds(texts: list[str]) -> np.ndarray | None:
-    """Returns local times as seconds since 1970-01-01; None if one of the texts is not a plain local time."""
+    """Return local times as seconds since 1970-01-01; None if one of the texts is not a plain local time."""
     if not texts:
         return np.empty(0, dtype=np.int64)
     try:
@@ -152,7 +114,7 @@ def _wall_seconds(texts: list[str]) -> np.ndarray | None:
 
 
 def _parse_stamp(text: str) -> float | datetime | None:
-    """Returns epoch seconds or NaN as a float, a local time as a datetime, or None if the text is no time stamp."""
+    """Return epoch seconds or NaN as a float, a local time as a datetime, or None if the text is no time stamp."""
     word = text.strip()
     if word.lower() in _UNKNOWN:
         return float("nan")
@@ -184,30 +146,12 @@ _DAY, _FIRST_LOGS = 86400.0, 1e8  # a log with submit times after 1e8 (1973) has
 def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
     """Mark times that stand for "no time" as unknown: 0, 1970-01-01 and Slurm's NO_VAL.
 
-    Parameters
-    ----------
-    times
-        Times in seconds, shape (n,).
-    submit
-        Submit times in seconds, shape (n,). If the submit times show that the log's own clock begins at 0, zeros are
-        kept.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,).
-
-    Notes
-    -----
-    Times within one day of 0 or of NO_VAL count as "no time", because a date can be of any time zone.
-
-    Examples
-    --------
     >>> without_zeros(np.array([0.0, 1.7e9, 4294967294.0, 3600.0]), np.full(4, 1.7e9)).tolist()
     [nan, 1700000000.0, nan, nan]
     >>> without_zeros(np.array([0.0]), np.array([0.0])).tolist()
     [0.0]
     """
+    # Times within one day of 0 or of NO_VAL count as "no time", because a date can be of any time zone.
     is_zero = (np.abs(times) <= _DAY) & (submit > _FIRST_LOGS)
     return np.where(is_zero | (np.abs(times - NO_TIME) <= _DAY), np.nan, times)
 
@@ -218,20 +162,7 @@ def no_stamps(count: int) -> Stamps:
 
 
 def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
-    """Find jobs that had not finished.
-
-    Parameters
-    ----------
-    status
-        The job states, shape (n,).
-    end
-        End times, shape (n,). NaN means unknown.
-
-    Returns
-    -------
-    ndarray
-        Booleans, shape (n,). A RESIZING record with an end describes a former size of a job, and counts as finished.
-    """
+    """Find jobs that had not finished."""
     return np.asarray(status.is_any(UNFINISHED) & ~(status.is_any(["resizing"]) & ~np.isnan(end)))
 
 
@@ -243,33 +174,11 @@ def run_and_wait(
     status: Nominal,
     had_resources: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the run time and the wait of every job.
-
-    Parameters
-    ----------
-    submit
-        Submit times in seconds, shape (n,).
-    start, end
-        Start and end times without zeros (`without_zeros`). `start` or `end` is None if the log lacks these times.
-    elapsed
-        Recorded run times in seconds, shape (n,). NaN means unknown.
-    status
-        The job states, shape (n,).
-    had_resources
-        Whether the record shows that a job had resources, for each job, shape (n,).
-
-    Returns
-    -------
-    run, wait : ndarray
-        Seconds, shape (n,). A run time or wait is negative if the recorded times contradict each other.
-
-    Notes
-    -----
-    The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run if
-    it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
-    resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
-    no run time. If the log has no start times at all, the start is end - elapsed.
-    """
+    """Compute the run time and the wait of every job."""
+    # The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run
+    # if it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
+    # resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job
+    # has no run time. If the log has no start times at all, the start is end - elapsed.
     starts, ends = start or no_stamps(len(submit)), end or no_stamps(len(submit))
     length = np.where(np.isnan(elapsed), ends[0] - starts[0], elapsed)
     begin, stop = settle(submit, starts, ends, elapsed)
@@ -288,20 +197,6 @@ def run_and_wait(
 def settle(submit: np.ndarray, starts: Stamps, ends: Stamps, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
     the submission.
-
-    Parameters
-    ----------
-    submit
-        Submit times in seconds, shape (n,).
-    starts, ends
-        Start and end times, with the seconds between the first and the second pass of a repeated hour.
-    elapsed
-        Recorded run times in seconds, shape (n,). NaN means unknown.
-
-    Returns
-    -------
-    start, end : ndarray
-        Seconds, shape (n,).
     """
     (start, start_later), (end, end_later) = starts, ends
     if not (start_later.any() or end_later.any()):

@@ -21,24 +21,6 @@ SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
 def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     """Compute the accuracy measures of one run-time predictor.
 
-    Parameters
-    ----------
-    predicted
-        Predicted run times P in seconds, shape (n,). NaN means that the job has no prediction.
-    actual
-        Actual run times R in seconds, shape (n,). NaN means unknown. Jobs with a NaN in `predicted` or `actual` are
-        ignored.
-
-    Returns
-    -------
-    dict
-        `jobs`: number of jobs with both values. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile
-        (linear interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
-        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R. If
-        there are no such jobs, all measures are NaN.
-
-    Examples
-    --------
     >>> accuracy(np.array([10.0, 30.0]), np.array([20.0, 30.0]))["mean_shortfall_s"]
     10.0
     """
@@ -81,18 +63,6 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     The mean of the relative accuracies is a predictor's `apa`. With time limits in place of predictions, the mean is
     the accuracy of the time limits.
 
-    Parameters
-    ----------
-    predicted, actual
-        Values of at least 0, shape (n,), in the same unit.
-
-    Returns
-    -------
-    ndarray
-        Values between 0 and 1, shape (n,). A pair of zeros gives 1, because the prediction is exact.
-
-    Examples
-    --------
     >>> relative_accuracy(np.array([0.0, 5.0, 40.0]), np.array([0.0, 10.0, 10.0])).tolist()
     [1.0, 0.5, 0.25]
     """
@@ -122,18 +92,6 @@ MAE, APA = FORECAST[0], FORECAST[2]
 def size_class(procs: np.ndarray) -> np.ndarray:
     """Find the size class of each processor count.
 
-    Parameters
-    ----------
-    procs
-        Processor counts, shape (n,). `size_class_of` does the same for a single processor count.
-
-    Returns
-    -------
-    ndarray
-        Indices into `SIZE_CLASSES`, shape (n,); -1 for NaN.
-
-    Examples
-    --------
     >>> [SIZE_CLASSES[k] for k in size_class(np.array([1.0, 4.0, 5.0, 64.0, 65.0]))]
     ['1', '2-4', '5-16', '17-64', '65+']
     """
@@ -144,18 +102,6 @@ def size_class(procs: np.ndarray) -> np.ndarray:
 def size_class_of(procs: float) -> int:
     """Find the size class of one processor count.
 
-    Parameters
-    ----------
-    procs
-        Processor count.
-
-    Returns
-    -------
-    int
-        Index into `SIZE_CLASSES`; -1 for NaN.
-
-    Examples
-    --------
     >>> size_class_of(1), size_class_of(5), size_class_of(1000), size_class_of(float("nan"))
     (0, 2, 4, -1)
     """
@@ -167,31 +113,10 @@ def precision_recall(
 ) -> tuple[float, float]:
     """Compute precision and recall of a predictor for run times in the range [low, high).
 
-    Parameters
-    ----------
-    predicted, actual
-        Predicted and actual run times in seconds, shape (n,).
-    low, high
-        Ends of the range of run times, in seconds.
-
-    Returns
-    -------
-    precision : float
-        Share of the jobs predicted in the range whose actual run time is in the range. NaN if no job is predicted in
-        the range.
-    recall : float
-        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if no job has an
-        actual run time in the range.
-
-    References
-    ----------
-    Wu et al. 2019, equations 1 and 2 (ACC and REC).
-
-    Examples
-    --------
     >>> precision_recall(np.array([10.0, 20.0, 90.0]), np.array([15.0, 70.0, 30.0]), 0.0, 60.0)
     (0.5, 0.5)
     """
+    # Wu et al. 2019, equations 1 and 2 (ACC and REC).
     is_predicted = (predicted >= low) & (predicted < high)
     is_actual = (actual >= low) & (actual < high)
     return mean(is_actual[is_predicted]), mean(is_predicted[is_actual])
@@ -200,29 +125,10 @@ def precision_recall(
 def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:
     """Compute the mean relative error over the best predictions of short jobs.
 
-    Parameters
-    ----------
-    predicted, actual
-        Predicted times P and actual run times R in seconds, shape (n,).
-    under
-        Only jobs with a predicted time P below `under` seconds count.
-    share
-        Only this fraction of the jobs below `under` counts: the jobs with the smallest abs(P - R), at least one.
-
-    Returns
-    -------
-    float
-        Mean of abs(P - R) / R. NaN if no prediction is below `under`.
-
-    References
-    ----------
-    Wu et al. 2019, section 4 and table 5.
-
-    Examples
-    --------
     >>> round(best_relative_error(np.array([100.0, 200.0]), np.array([110.0, 900.0])), 4)
     0.0909
     """
+    # Wu et al. 2019, section 4 and table 5.
     short = predicted < under
     if not short.any():
         return float("nan")

@@ -17,31 +17,10 @@ WEEK_S = 7 * 86400.0
 def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = None) -> np.ndarray:
     """Group jobs by user and week of submission.
 
-    Parameters
-    ----------
-    user
-        User codes, shape (n,); -1 means unknown.
-    submit
-        Submit times of the jobs in seconds, shape (n,). Weeks are counted from the first submission.
-    size
-        Codes of the jobs' size classes, shape (n,). The size classes split the jobs of unknown users, so that a log
-        without users is grouped by week and size class. Without `size`, all jobs of unknown users in one week form one
-        group.
-
-    Returns
-    -------
-    ndarray
-        Group numbers from 0, int64, shape (n,). Groups are ordered by week, then by user, with unknown users first.
-
-    Notes
-    -----
-    Costs O(n log n).
-
-    Examples
-    --------
     >>> user_weeks(np.array([0, 0, 1, 0]), np.array([0.0, 9.0, 9.0, 8 * 86400.0])).tolist()
     [0, 0, 1, 2]
     """
+    # Costs O(n log n).
     user, submit = np.asarray(user, dtype=np.int64), np.asarray(submit, dtype=float)
     if not len(submit):
         return np.zeros(0, dtype=np.int64)
@@ -58,29 +37,10 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
     Use bursts for statistics of a single user within a few weeks, where `user_weeks` would give only a few groups.
     Bursts of one user are less independent of each other than groups of different users.
 
-    Parameters
-    ----------
-    user
-        User code of each job, shape (n,).
-    submit
-        Submit times in seconds, shape (n,), in any order.
-    gap
-        Longest pause within a burst, in seconds.
-
-    Returns
-    -------
-    ndarray
-        Burst numbers from 0, int64, shape (n,).
-
-    Notes
-    -----
-    Costs O(n log n).
-
-    Examples
-    --------
     >>> bursts(np.array([0, 1, 0, 0]), np.array([0.0, 9.0, 3600.0, 7201.0])).tolist()
     [0, 2, 0, 1]
     """
+    # Costs O(n log n).
     user, submit = np.asarray(user, dtype=np.int64), np.asarray(submit, dtype=float)
     order = np.lexsort((submit, user))
     new = np.ones(len(order), dtype=bool)
@@ -95,20 +55,6 @@ def group_mean(values: np.ndarray, group: np.ndarray) -> float:
 
     Every group counts once, independent of its number of jobs.
 
-    Parameters
-    ----------
-    values
-        One value per job, shape (n,). NaN is ignored.
-    group
-        Each job's group number from 0, shape (n,).
-
-    Returns
-    -------
-    float
-        NaN if no value is known.
-
-    Examples
-    --------
     >>> group_mean(np.array([1.0, 1.0, 1.0, 5.0]), np.array([0, 0, 0, 1]))
     3.0
     """
@@ -123,46 +69,17 @@ def geometric_mean(values: np.ndarray) -> float:
 
     batchcast averages bounded slowdowns by the geometric mean, because slowdowns range from 1 to several thousand.
 
-    Parameters
-    ----------
-    values
-        Values above 0, shape (n,). NaN is ignored.
-
-    Returns
-    -------
-    float
-        NaN if no value is known.
-
-    References
-    ----------
-    Feitelson, "Metrics for parallel job scheduling and their convergence", JSSPP 2001, shows that few jobs dominate the
-    arithmetic mean of slowdowns.
-
-    Examples
-    --------
     >>> round(geometric_mean(np.array([1.0, 100.0])), 6)
     10.0
     """
+    # Feitelson, "Metrics for parallel job scheduling and their convergence", JSSPP 2001, shows that few jobs dominate
+    # the arithmetic mean of slowdowns.
     return float(np.exp(mean(np.log(values[~np.isnan(values)]))))
 
 
 def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[float, float]:
     """Compute the fractions of users whose mean difference is negative and positive.
 
-    Parameters
-    ----------
-    difference
-        Difference for each job, shape (n,). NaN is ignored.
-    user
-        User code of each job, shape (n,). Jobs of unknown users (-1) are ignored.
-
-    Returns
-    -------
-    better, worse : float
-        Fraction of users with a mean below 0 and above 0. NaN if all users are unknown.
-
-    Examples
-    --------
     >>> users_better_and_worse(np.array([-5.0, 1.0, 2.0, 0.0]), np.array([0, 0, 1, 2]))
     (0.3333333333333333, 0.3333333333333333)
     """
@@ -175,22 +92,6 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
 def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:
     """Compute the fraction of a sum that comes from the largest groups.
 
-    Parameters
-    ----------
-    values
-        Values of at least 0, shape (n,). NaN is ignored.
-    group
-        Each value's group number from 0, shape (n,).
-    most
-        Number of largest groups.
-
-    Returns
-    -------
-    float
-        NaN if the sum is 0.
-
-    Examples
-    --------
     >>> top_share(np.array([1.0, 1.0, 8.0]), np.array([0, 1, 2]), most=1)
     0.8
     """

@@ -14,28 +14,11 @@ POINTS = 400
 def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Compute the empirical distribution function of a sample.
 
-    Parameters
-    ----------
-    values
-        The sample, shape (n,). NaN is ignored.
-    points
-        Largest number of points of the curve.
-
-    Returns
-    -------
-    x, share : ndarray
-        Ascending values and the fraction of values <= x, each of shape (m,) with m <= `points`.
-
-    Notes
-    -----
-    If there are more distinct values than points, the curve has evenly spaced quantiles, among them the minimum and
-    the maximum. Every point of the curve is exact. O(n log n).
-
-    Examples
-    --------
     >>> [column.tolist() for column in cdf(np.array([3.0, 1.0, 3.0, 9.0]))]
     [[1.0, 3.0, 9.0], [0.25, 0.75, 1.0]]
     """
+    # If there are more distinct values than points, the curve has evenly spaced quantiles, among them the minimum and
+    # the maximum. Every point of the curve is exact. O(n log n).
     values = np.asarray(values, float)
     x, count = np.unique(values[~np.isnan(values)], return_counts=True)
     share = np.cumsum(count) / max(count.sum(), 1)
@@ -48,28 +31,10 @@ def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarra
 def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Compute the difference of two empirical distribution functions.
 
-    Parameters
-    ----------
-    values, reference
-        The two samples, shapes (n,) and (k,). NaN is ignored.
-    points
-        Largest number of points of the curve.
-
-    Returns
-    -------
-    x, difference : ndarray
-        Ascending values, and at each value the distribution function of `values` minus the distribution function of
-        `reference`. `x` and `difference` are empty if one of the samples is empty.
-
-    Notes
-    -----
-    The points are evenly spaced quantiles of both samples together. Every point of the curve is exact. O(n log n).
-
-    Examples
-    --------
     >>> [column.tolist() for column in cdf_gap(np.array([1.0, 2.0]), np.array([2.0, 3.0]))]
     [[1.0, 2.0, 3.0], [0.5, 0.5, 0.0]]
     """
+    # The points are evenly spaced quantiles of both samples together. Every point of the curve is exact. O(n log n).
     sample, base = (np.sort(np.asarray(v, float)[~np.isnan(v)]) for v in (values, reference))
     if not len(sample) or not len(base):
         return np.zeros(0), np.zeros(0)
@@ -80,20 +45,6 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
 def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Compute the mean of the first k values as k grows.
 
-    Parameters
-    ----------
-    values
-        Values in order, shape (n,). NaN is ignored.
-    points
-        Largest number of points of the curve.
-
-    Returns
-    -------
-    k, mean : ndarray
-        Evenly spaced counts, the last count included, and the mean of the first k values for each count k.
-
-    Examples
-    --------
     >>> [column.tolist() for column in running_mean(np.array([4.0, 2.0, 0.0]))]
     [[1, 2, 3], [4.0, 3.0, 2.0]]
     """
@@ -108,32 +59,11 @@ def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, 
 def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.ndarray, total: float) -> np.ndarray:
     """Compute the share of processors that are busy in each time interval.
 
-    Parameters
-    ----------
-    start, end
-        Start and end times in seconds, shape (n,). Jobs with an unknown time or size are ignored.
-    procs
-        Processors of each job, shape (n,).
-    edges
-        Ascending boundaries of the intervals in seconds, shape (m + 1,).
-    total
-        Processors of the machine.
-
-    Returns
-    -------
-    ndarray
-        Share of busy processors in each interval, shape (m,).
-
-    Notes
-    -----
-    The function computes the processor-seconds used up to each edge, and takes differences between edges. Costs O((n +
-    m) log n).
-
-    Examples
-    --------
     >>> busy_share(np.array([0.0]), np.array([15.0]), np.array([2.0]), np.array([0.0, 10.0, 20.0]), 4.0).tolist()
     [0.5, 0.25]
     """
+    # The function computes the processor-seconds used up to each edge, and takes differences between edges. Costs O((n
+    # + m) log n).
     known = ~(np.isnan(start) | np.isnan(end) | np.isnan(procs))
     start, end, procs = start[known], end[known], procs[known]
     done = _work_before(start, procs, edges) - _work_before(end, procs, edges)
@@ -145,27 +75,10 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
 
     A stay is a time span of one job. If stays last from submission to start, the result is the mean queue length.
 
-    Parameters
-    ----------
-    since, until
-        Begin and end of each stay in seconds, shape (n,). Stays with an unknown time are ignored.
-    edges
-        Ascending boundaries of the intervals in seconds, shape (m + 1,).
-
-    Returns
-    -------
-    ndarray
-        Mean number of stays in each interval, shape (m,). An interval of length 0 has NaN.
-
-    Notes
-    -----
-    Costs O((n + m) log n).
-
-    Examples
-    --------
     >>> mean_count(np.array([0.0, 5.0]), np.array([10.0, 10.0]), np.array([0.0, 10.0, 20.0])).tolist()
     [1.5, 0.0]
     """
+    # Costs O((n + m) log n).
     with np.errstate(invalid="ignore"):
         return np.asarray(np.maximum(busy_share(since, until, np.ones(len(since)), edges, 1.0), 0.0))
 
@@ -175,33 +88,11 @@ def steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the sum of the weights of all stays in progress, as a step function of time.
 
-    Parameters
-    ----------
-    since, until
-        Begin and end of each stay in seconds, shape (n,). A stay counts from `since` on, and does not count at `until`.
-        Stays with an unknown time are ignored.
-    weights
-        Weights of each stay, shape (n, k).
-    low, high
-        The time range in seconds.
-
-    Returns
-    -------
-    at : ndarray
-        Times at which a sum changes, shape (m,); the first time is `low`.
-    sums : ndarray
-        Sums of weights from each time in `at` to the next, shape (m, k). The last row of sums applies until `high`.
-
-    Notes
-    -----
-    Costs O(n log n).
-
-    Examples
-    --------
     >>> at, sums = steps(np.array([0.0, 5.0]), np.array([9.0, 9.0]), np.array([[4], [2]]), 1.0, 20.0)
     >>> at.tolist(), sums.tolist()
     ([1.0, 5.0, 9.0], [[4], [6], [0]])
     """
+    # Costs O(n log n).
     stays = (since < high) & (until > low) & (until > since)
     begin, end, weights = np.maximum(since[stays], low), until[stays], weights[stays]
     at, index = np.unique(np.concatenate([[low], begin, end]), return_inverse=True)
@@ -212,7 +103,7 @@ def steps(
 
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Returns the sum over jobs of procs * max(edge - time, 0) for each edge, shape (m,)."""
+    """Return the sum over jobs of procs * max(edge - time, 0) for each edge, shape (m,)."""
     is_whole = all((values == np.floor(values)).all() for values in (time, procs))
     if is_whole and float(np.abs(procs * time).sum()) < 2**53:
         # Sums of whole numbers below 2**53 are exact in any order, so the times need no sorting.
@@ -232,18 +123,6 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
 def cdf_distance(values: np.ndarray, reference: np.ndarray) -> float:
     """Compute the largest difference of two empirical distribution functions (Kolmogorov-Smirnov distance).
 
-    Parameters
-    ----------
-    values, reference
-        The two samples, shapes (n,) and (k,), without NaN.
-
-    Returns
-    -------
-    float
-        The distance, between 0 and 1. NaN if one sample is empty.
-
-    Examples
-    --------
     >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
     (0.5, 0.0)
     """
@@ -254,18 +133,6 @@ def cdf_distance(values: np.ndarray, reference: np.ndarray) -> float:
 def ranks(values: np.ndarray) -> np.ndarray:
     """Compute ranks from 0; equal values share their mean rank.
 
-    Parameters
-    ----------
-    values
-        Values to rank, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Rank of each value, shape (n,).
-
-    Examples
-    --------
     >>> ranks(np.array([5.0, 1.0, 5.0])).tolist()
     [1.5, 0.0, 1.5]
     """
@@ -277,18 +144,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
     """Compute Spearman's rank correlation, with mean ranks for equal values.
 
-    Parameters
-    ----------
-    x, y
-        The two arrays of paired values, each of shape (n,).
-
-    Returns
-    -------
-    float
-        The correlation, between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
-
-    Examples
-    --------
     >>> round(rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([10.0, 30.0, 20.0])), 6)
     0.5
     """

@@ -19,59 +19,26 @@ Unit = Literal["seconds", "memory", "share", "number", "ratio"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure.
+    """One measure."""
 
-    Attributes
-    ----------
-    name
-        The measure's key in result rows, such as `mean_wait_s`.
-    unit
-        The unit of the measure, which decides how a value is shown.
-    title
-        The measure's name in sentences, pictures and pages.
-    compute
-        Function that computes the measure from an object such as `metrics.schedule.Waits`. If `is_mean`, the function
-        returns one value per job.
-    is_mean
-        Whether the measure is the mean of one value per job. Only measures that are means have confidence intervals.
-    more_is_better
-        Whether a larger value of the measure is better.
-    heading
-        The measure's column heading in terminal tables. Default: `title`.
-    meaning
-        An explanation of the measure for readers of a page.
-    table
-        Whether tables of schedules or forecasts show the measure: always, only with all columns (`more`), or never.
-    """
-
-    name: str
-    unit: Unit
-    title: str
+    name: str  # The measure's key in result rows, such as `mean_wait_s`
+    unit: Unit  # The unit of the measure, which decides how a value is shown
+    title: str  # The measure's name in sentences, pictures and pages
+    # Function that computes the measure from an object such as `metrics.schedule.Waits`. If `is_mean`, the function
+    # returns one value per job.
     compute: Callable[[Any], Any] = float
+    # Whether the measure is the mean of one value per job. Only measures that are means have confidence intervals.
     is_mean: bool = False
-    more_is_better: bool = False
-    heading: str = ""
-    meaning: str = ""
+    more_is_better: bool = False  # Whether a larger value of the measure is better
+    heading: str = ""  # The measure's column heading in terminal tables. Default: `title`.
+    meaning: str = ""  # An explanation of the measure for readers of a page
+    # Whether tables of schedules or forecasts show the measure: always, only with all columns (`more`), or never.
     table: Literal["always", "more", ""] = "always"
 
 
 def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     """Compute measures; all are NaN if the sample has no jobs.
 
-    Parameters
-    ----------
-    measures
-        The measures, such as `metrics.accuracy.FORECAST`.
-    sample
-        The input of the measures' functions, such as `metrics.accuracy.Errors`.
-
-    Returns
-    -------
-    dict
-        The number of jobs as `jobs`, and each measure by name.
-
-    Examples
-    --------
     >>> from batchcast.metrics.accuracy import FORECAST, Errors
     >>> measured(FORECAST[:1], Errors(np.array([10.0, 30.0]), np.array([20.0, 30.0])))
     {'jobs': 2, 'mae_s': 5.0}
@@ -92,30 +59,19 @@ def mean(values: np.ndarray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OverReplicates:
-    """A value, such as a difference of mean waits, summarized over replicates of a log.
+    """A value, such as a difference of mean waits, summarized over replicates of a log."""
 
-    Attributes
-    ----------
-    value
-        The value's mean over the replicates.
-    low, high
-        The 5th and the 95th percentile over the replicates; NaN with fewer than two replicates.
-    ahead
-        The share of replicates whose value is below `level`, the value that means no change; NaN with fewer than two
-        replicates.
-    """
-
-    value: float
-    low: float = math.nan
+    value: float  # The value's mean over the replicates
+    low: float = math.nan  # The 5th and the 95th percentile over the replicates; NaN with fewer than two replicates
     high: float = math.nan
+    # The share of replicates whose value is below `level`, the value that means no change; NaN with fewer than two
+    # replicates.
     ahead: float = math.nan
 
     @classmethod
     def from_values(cls, values: np.ndarray, level: float) -> OverReplicates:
         """Summarize one value per replicate; NaN is ignored.
 
-        Examples
-        --------
         >>> OverReplicates.from_values(np.array([-1.0, 3.0]), 0.0).ahead
         0.5
         """

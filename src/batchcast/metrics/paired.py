@@ -21,19 +21,7 @@ from ..compiled import kernel
 def sum_by_group(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, total: np.ndarray, size: np.ndarray, count: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Add each job's value - reference to its group.
-
-    Parameters
-    ----------
-    values
-        Values of each method without NaN, shape (methods, n).
-    reference, group
-        Reference values without NaN, and group numbers, shape (n,).
-    total, size
-        Outputs: sums of the differences and of their absolute values, shape (groups, methods).
-    count
-        Output: number of jobs in each group, shape (groups,).
-    """
+    """Add each job's value - reference to its group."""
     methods, n = values.shape
     for i in range(n):
         g, base = group[i], reference[i]
@@ -48,19 +36,7 @@ def sum_by_group(
 def sum_samples(
     weight: np.ndarray, columns: np.ndarray, sums: np.ndarray, times: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Sum columns over the cells of each bootstrap sample.
-
-    Parameters
-    ----------
-    weight
-        How often each cell is in each sample, shape (cells, samples).
-    columns
-        Values of the cells, shape (cells, columns).
-    sums
-        Output: the sum of each column in each sample, shape (columns, samples).
-    times
-        Work space. The length of `sums` is the number of samples that are summed in one pass.
-    """
+    """Sum columns over the cells of each bootstrap sample."""
     cells, samples = weight.shape
     for begin in range(0, samples, len(times)):
         some = min(len(times), samples - begin)
@@ -90,32 +66,21 @@ _OWN = 2 / 3
 class PairedDifference:
     """The mean of value - reference, with its confidence interval and the group of jobs that contributes most to the
     mean.
-
-    Attributes
-    ----------
-    difference, low, high
-        Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN if no job has both
-        values. The ends of the interval are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the
-        reason.
-    jobs, groups
-        Number of jobs with both values, and number of groups.
-    largest
-        The group with the largest share of the sum of absolute differences; -1 if that sum is 0.
-    largest_share, largest_jobs
-        The largest group's share of the sum of absolute differences, as a fraction, and the number of jobs in this
-        group.
-    without
-        Mean difference over all jobs outside the largest group. NaN if there are no jobs outside the largest group.
     """
 
+    # Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN if no job has both
+    # values. The ends of the interval are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the
+    # reason.
     difference: float
     low: float
     high: float
-    jobs: int
+    jobs: int  # Number of jobs with both values, and number of groups
     groups: int
-    largest: int = -1
+    largest: int = -1  # The group with the largest share of the sum of absolute differences; -1 if that sum is 0
+    # The largest group's share of the sum of absolute differences, as a fraction, and the number of jobs in this group.
     largest_share: float = 0.0
     largest_jobs: int = 0
+    # Mean difference over all jobs outside the largest group. NaN if there are no jobs outside the largest group.
     without: float = float("nan")
 
     @property
@@ -136,19 +101,6 @@ class PairedDifference:
     def verdict(self, *, lower_is_better: bool = True) -> str:
         """Summarize the confidence interval in one word.
 
-        Parameters
-        ----------
-        lower_is_better
-            Whether a negative difference is an improvement.
-
-        Returns
-        -------
-        str
-            `ahead` or `behind` if the interval excludes zero, `level` if it contains zero, `unknown` if there is no
-            interval.
-
-        Examples
-        --------
         >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).verdict(), PairedDifference(-5.0, -9.0, 1.0, 900, 40).verdict()
         ('ahead', 'level')
         """
@@ -161,19 +113,6 @@ class PairedDifference:
     def stated(self, *, lower_is_better: bool = True, decided_by: str = "") -> Difference:
         """Return the difference as an object for result rows.
 
-        Parameters
-        ----------
-        lower_is_better
-            See `verdict`.
-        decided_by
-            A sentence if one group decides the difference.
-
-        Returns
-        -------
-        Difference
-
-        Examples
-        --------
         >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).stated().verdict
         'ahead'
         """
@@ -185,38 +124,24 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference to a reference in one measure, as it appears in result rows and JSON.
+    """A difference to a reference in one measure, as it appears in result rows and JSON."""
 
-    Attributes
-    ----------
-    value, low, high
-        The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN if there is no
-        interval.
-    verdict
-        `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.verdict`.
-    groups
-        The number of groups of jobs; None if the groups were not counted.
-    largest_share, without_largest
-        The largest group's share of the sum of absolute differences, and the difference without the largest group.
-    decided_by
-        A sentence if one group decides the difference, else empty.
-    """
-
+    # The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN if there is no
+    # interval.
     value: float
     low: float = math.nan
     high: float = math.nan
-    verdict: str = "unknown"
-    groups: int | None = None
+    verdict: str = "unknown"  # `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.verdict`
+    groups: int | None = None  # The number of groups of jobs; None if the groups were not counted
+    # The largest group's share of the sum of absolute differences, and the difference without the largest group.
     largest_share: float = 0.0
     without_largest: float = math.nan
-    decided_by: str = ""
+    decided_by: str = ""  # A sentence if one group decides the difference, else empty
 
     @classmethod
     def get(cls, row: Mapping[str, Any], measure: str, key: str = "differences") -> Difference | None:
         """Return a row's difference in a measure; None if the row has no difference in this measure.
 
-        Examples
-        --------
         >>> Difference.get({"mean_wait_s": 60.0}, "mean_wait_s") is None
         True
         """
@@ -251,56 +176,28 @@ def paired_differences(
 ) -> list[PairedDifference]:
     """Compare the mean of each method with the mean of a reference, with intervals that resample whole groups.
 
-    Parameters
-    ----------
-    values
-        Errors, waits or slowdowns, shape (methods, n). NaN means unknown.
-    reference
-        Errors, waits or slowdowns of the reference, shape (n,). A job counts for a method if both values are known.
-    group
-        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Bootstrap samples contain whole
-        groups.
-    rng
-        Random generator that draws the bootstrap samples. A generator in the same state gives the same intervals.
-    level
-        Confidence level of the intervals.
-    draws
-        Number of bootstrap samples.
-
-    Returns
-    -------
-    list of PairedDifference
-        One difference for each method, in the order of `values`.
-
-    Notes
-    -----
-    Groups are drawn with replacement, as many draws as there are groups. A sample's mean is the sum of its differences
-    divided by its number of jobs (a ratio estimate, Cochran 1977, ch. 6). The interval is the symmetric percentile-t
-    interval (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t)
-    over the samples.
-
-    The variance in t differs from Hall's. The variance used here is the weighted mean of the sample's variance (two
-    thirds) and the variance of all groups (one third). Without the variance of all groups, a sample without the largest
-    burst would have almost no variance and an arbitrarily large t. docs/evidence/differences.md reports how often these
-    intervals contain zero when two methods do not differ. The half width is limited to the largest deviation of a
-    sample mean; the limit matters only if one group dominates. If there are more than 8,192 groups, they are assigned
-    at random to 8,192 cells; this does not change the expectation of the variance.
-
-    Costs O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for
-    ten methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
-
-    References
-    ----------
-    P. Hall, "On symmetric bootstrap confidence intervals", J. R. Stat. Soc. B 50(1), 1988.
-    W. G. Cochran, Sampling Techniques, 3rd ed., 1977, ch. 6.
-
-    Examples
-    --------
     >>> late = np.tile([9.0, 11.0], 30)
     >>> one = paired_differences(late[None], np.zeros(60), np.arange(60) // 2, np.random.default_rng(0))[0]
     >>> one.difference, one.low, one.high, one.groups, one.verdict()
     (10.0, 10.0, 10.0, 30, 'behind')
     """
+    # Groups are drawn with replacement, as many draws as there are groups. A sample's mean is the sum of its
+    # differences divided by its number of jobs (a ratio estimate, Cochran 1977, ch. 6). The interval is the symmetric
+    # percentile-t interval (Hall 1988): the estimate plus or minus its linearised standard error times the `level`
+    # quantile of abs(t) over the samples.
+    #
+    # The variance in t differs from Hall's. The variance used here is the weighted mean of the sample's variance (two
+    # thirds) and the variance of all groups (one third). Without the variance of all groups, a sample without the
+    # largest burst would have almost no variance and an arbitrarily large t. docs/evidence/differences.md reports how
+    # often these intervals contain zero when two methods do not differ. The half width is limited to the largest
+    # deviation of a sample mean; the limit matters only if one group dominates. If there are more than 8,192 groups,
+    # they are assigned at random to 8,192 cells; this does not change the expectation of the variance.
+    #
+    # Costs O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for
+    # ten methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
+    #
+    # P. Hall, "On symmetric bootstrap confidence intervals", J. R. Stat. Soc. B 50(1), 1988. W. G. Cochran, Sampling
+    # Techniques, 3rd ed., 1977, ch. 6.
     values, reference = np.atleast_2d(np.asarray(values, float)), np.asarray(reference, float)
     group = np.asarray(group, dtype=np.int64)
     results: list[PairedDifference | None] = [None] * len(values)
@@ -314,7 +211,7 @@ def paired_differences(
 
 
 def _alike(values: np.ndarray, reference: np.ndarray) -> list[tuple[list[int], np.ndarray | None]]:
-    """Returns the methods grouped by their mask of jobs with known values, and the masks (None if all are known).
+    """Return the methods grouped by their mask of jobs with known values, and the masks (None if all are known).
 
     Methods with the same mask can share their bootstrap samples.
     """
@@ -330,7 +227,7 @@ def _alike(values: np.ndarray, reference: np.ndarray) -> list[tuple[list[int], n
 def _of_pairs(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> list[PairedDifference]:
-    """Returns the result of `paired_differences` for values without NaN, shape (methods, n)."""
+    """Return the result of `paired_differences` for values without NaN, shape (methods, n)."""
     methods, jobs = values.shape
     if not jobs:
         return [PairedDifference(np.nan, np.nan, np.nan, 0, 0) for _ in values]
@@ -352,14 +249,14 @@ def _of_pairs(
 
 
 def _sum(values: np.ndarray) -> Any:
-    """Returns the sums over the first axis. The values are added one after the other, for any number of methods."""
+    """Return the sums over the first axis. The values are added one after the other, for any number of methods."""
     return values.cumsum(axis=0)[-1]
 
 
 def _largest(
     present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray
 ) -> tuple[int, float, int, float]:
-    """Returns the number of the group with the largest absolute differences, its share of their sum, its number of
+    """Return the number of the group with the largest absolute differences, its share of their sum, its number of
     jobs, and the mean difference without this group."""
     k, whole = int(size.argmax()), float(_sum(size))
     if whole == 0.0:
@@ -372,7 +269,7 @@ def _largest(
 def _half_width(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> np.ndarray:
-    """Returns half the width of each method's confidence interval, shape (methods,), from sums and job counts of
+    """Return half the width of each method's confidence interval, shape (methods,), from sums and job counts of
     groups."""
     rest, jobs_of = _in_cells(total, count, mean, rng)
     cells, methods = rest.shape
@@ -393,7 +290,7 @@ def _half_width(
 
 
 def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Returns how often each cell is in each bootstrap sample, uint16, shape (cells, draws).
+    """Return how often each cell is in each bootstrap sample, uint16, shape (cells, draws).
 
     The last few results are cached, because one evaluation needs the samples for the same cells and seed about 20
     times.
@@ -416,7 +313,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
 def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,); many groups are
+    """Return each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,); many groups are
     assigned to cells at random.
     """
     residuals = total - mean * count[:, None]
@@ -432,39 +329,15 @@ def arm_difference(
 ) -> PairedDifference:
     """Compare the mean of the jobs in one arm of a trial with the mean of the other jobs.
 
-    Parameters
-    ----------
-    values
-        Waits or slowdowns, shape (n,). NaN is ignored.
-    drawn
-        Whether each job was assigned to the arm, booleans of shape (n,).
-    group
-        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. A group may have jobs in both arms.
-    rng
-        Random generator that draws the bootstrap samples. A generator in the same state gives the same interval.
-    draws
-        Number of bootstrap samples.
-
-    Returns
-    -------
-    PairedDifference
-        NaN if an arm has no jobs. The interval is NaN if there are fewer than `LEAST_GROUPS` groups. The attributes of
-        the largest group are not set.
-
-    Notes
-    -----
-    Jobs of one burst delay each other, also across arms, so only groups are independent. The difference of the two
-    ratio means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval
-    (Hall 1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are
-    ignored. Costs O(n + draws groups).
-
-    Examples
-    --------
     >>> long = np.tile([9.0, 11.0, 4.0], 30)
     >>> one = arm_difference(long, long < 5.0, np.arange(90) // 3, np.random.default_rng(0))
     >>> one.difference, one.low, one.high, one.verdict()
     (-6.0, -6.0, -6.0, 'ahead')
     """
+    # Jobs of one burst delay each other, also across arms, so only groups are independent. The difference of the two
+    # ratio means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval
+    # (Hall 1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are
+    # ignored. Costs O(n + draws groups).
     known = ~np.isnan(values)
     values, drawn, group = values[known], np.asarray(drawn, bool)[known], np.asarray(group, np.int64)[known]
     if not drawn.any() or drawn.all():
@@ -485,7 +358,7 @@ def arm_difference(
 
 
 def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the difference between the means of the two arms, and its linearised standard error, for each row of
+    """Return the difference between the means of the two arms, and its linearised standard error, for each row of
     group weights.
     """
     jobs = weights @ counts

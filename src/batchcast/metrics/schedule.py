@@ -21,27 +21,10 @@ TAU = 10.0
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
     """Compute max(1, (wait + run) / max(run, tau)) for each job.
 
-    Parameters
-    ----------
-    wait, run
-        Queue waits and run times in seconds, shape (n,).
-    tau
-        Run times shorter than `tau` seconds count as `tau`.
-
-    Returns
-    -------
-    ndarray
-        Bounded slowdowns of at least 1, shape (n,).
-
-    References
-    ----------
-    Feitelson & Rudolph, JSSPP 1998.
-
-    Examples
-    --------
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
     """
+    # Feitelson & Rudolph, JSSPP 1998.
     return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, tau)))
 
 
@@ -50,29 +33,10 @@ def per_processor_bounded_slowdown(
 ) -> np.ndarray:
     """Compute max(1, (wait + run) / (procs * max(run, tau))) for each job.
 
-    Parameters
-    ----------
-    wait, run
-        Queue waits and run times in seconds, shape (n,).
-    procs
-        Processors, shape (n,).
-    tau
-        Run times shorter than `tau` seconds count as `tau`.
-
-    Returns
-    -------
-    ndarray
-        Slowdowns of at least 1, shape (n,).
-
-    References
-    ----------
-    Zotkin & Keleher, HPDC 1999.
-
-    Examples
-    --------
     >>> per_processor_bounded_slowdown(np.array([90.0]), np.array([10.0]), np.array([2.0])).tolist()
     [5.0]
     """
+    # Zotkin & Keleher, HPDC 1999.
     return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau))))
 
 
@@ -87,36 +51,12 @@ def measures(
 ) -> dict[str, float]:
     """Compute the measures of one schedule.
 
-    Parameters
-    ----------
-    submit, start, run
-        Submit times, start times and run times in seconds, shape (n,).
-    procs
-        Processors of each job, shape (n,).
-    total
-        Processors of the machine.
-    backfilled
-        Whether each job was backfilled, shape (n,).
-    tau
-        See `bounded_slowdown`.
-
-    Returns
-    -------
-    dict
-        The value of each measure, by the measure's name. Times are in seconds, shares are fractions. All measures are
-        NaN if there are no jobs.
-
-    Notes
-    -----
-    The makespan is the time from the first submission to the last end. Utilization is sum(procs * run) / (total *
-    makespan). Percentiles use linear interpolation. O(n log n).
-
-    Examples
-    --------
     >>> one = np.array([1.0])
     >>> measures(0.0 * one, 5.0 * one, 15.0 * one, 2.0 * one, total=4.0)["utilization"]
     0.375
     """
+    # The makespan is the time from the first submission to the last end. Utilization is sum(procs * run) / (total *
+    # makespan). Percentiles use linear interpolation. O(n log n).
     span = float((start + run).max() - submit.min()) if len(submit) else float("nan")
     return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled, tau))
 
@@ -192,8 +132,6 @@ DIFFERENCES, RATIOS = (MEAN_SLOWDOWN, MEAN_WAIT, UTILIZATION), (GEOMETRIC_MEAN, 
 class ForecastTotals:
     """Accumulate prediction errors and quantile coverage over pieces of a log.
 
-    Examples
-    --------
     >>> totals = ForecastTotals()
     >>> totals.add(np.array([10.0, 30.0]), np.array([20.0, 30.0])); totals.add(np.array([5.0]), np.array([np.nan]))
     >>> totals.figures()["mae_s"], totals.figures()["jobs"]
@@ -208,15 +146,7 @@ class ForecastTotals:
     def add(
         self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
     ) -> None:
-        """Add one piece.
-
-        Parameters
-        ----------
-        predicted, actual
-            Predicted and actual values in seconds, shape (n,). Jobs with a NaN in `predicted` or `actual` are ignored.
-        quantiles
-            Predicted quantiles in seconds, shape (n,), by level.
-        """
+        """Add one piece."""
         known = ~(np.isnan(predicted) | np.isnan(actual))
         p, r = predicted[known], actual[known]
         self.jobs += len(p)
@@ -242,8 +172,6 @@ class ScheduleTotals:
     """Accumulate measures of one schedule over pieces of a log, in any order: all measures that are means, and a few
     others (see `figures`). Percentiles are left out, because they need all jobs at once.
 
-    Examples
-    --------
     >>> totals = ScheduleTotals(4)
     >>> for submit, start in ((0.0, 0.0), (0.0, 9.0)):
     ...     totals.add(*(np.array([x]) for x in (submit, start, 9.0, 4)), np.array([False]))
@@ -287,5 +215,5 @@ def _add_means(sums: dict[str, float], measures: Sequence[Measure], sample: Any)
 
 
 def _ratio(part: float, whole: float) -> float:
-    """Returns part / whole, or NaN if `whole` is 0."""
+    """Return part / whole, or NaN if `whole` is 0."""
     return part / whole if whole > 0 else math.nan

@@ -28,48 +28,26 @@ class Axis(IntEnum):
 
 
 class Waited(NamedTuple):
-    """A job that has started.
+    """A job that has started."""
 
-    Attributes
-    ----------
-    submit
-        Submit time of the job, in epoch seconds.
-    queue
-        Partition and QOS of the job.
-    wait
-        Time from when the job could start until its start, in seconds.
-    request
-        Requested time limit in seconds, processors, and memory in KiB per node. NaN means unknown.
-    """
-
-    submit: float
-    queue: str
-    wait: float
+    submit: float  # Submit time of the job, in epoch seconds
+    queue: str  # Partition and QOS of the job
+    wait: float  # Time from when the job could start until its start, in seconds
+    # Requested time limit in seconds, processors, and memory in KiB per node. NaN means unknown.
     request: tuple[float, float, float]
 
 
 class WaitDifference(NamedTuple):
-    """Difference between the waits of jobs with the full request and of jobs with the smaller request.
+    """Difference between the waits of jobs with the full request and of jobs with the smaller request."""
 
-    Attributes
-    ----------
-    queue
-        Partition and QOS of all compared jobs.
-    less_s, low_s, high_s
-        Median over days of the difference of waits, and its 95 % interval, in seconds. Negative values mean that the
-        jobs with the smaller request waited longer.
-    jobs
-        Number of jobs with the smaller request.
-    days
-        Number of days that have jobs with the full and with the smaller request.
-    """
-
-    queue: str
+    queue: str  # Partition and QOS of all compared jobs
+    # Median over days of the difference of waits, and its 95 % interval, in seconds. Negative values mean that the jobs
+    # with the smaller request waited longer.
     less_s: float
     low_s: float
     high_s: float
-    jobs: int
-    days: int
+    jobs: int  # Number of jobs with the smaller request
+    days: int  # Number of days that have jobs with the full and with the smaller request
 
 
 def compare_smaller_requests(
@@ -77,33 +55,6 @@ def compare_smaller_requests(
 ) -> WaitDifference | None:
     """Compare the waits of given jobs with the waits of similar jobs that made a smaller request.
 
-    Parameters
-    ----------
-    kind
-        The jobs with the full request, which may be reduced. Only jobs in the queue that most jobs in `kind` used are
-        compared.
-    every
-        All jobs among which jobs with a smaller request are sought.
-    axis
-        The part of the request that is reduced.
-    advised
-        The reduced amount of the request. The jobs with the smaller request are all jobs that requested between half of
-        `advised` and `advised`.
-
-    Returns
-    -------
-    WaitDifference or None
-        None if there is no clear difference: fewer than six days with jobs of both requests, an interval that contains
-        zero, or a difference below one minute.
-
-    Notes
-    -----
-    Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
-    day is one observation. The interval follows from the sign test, which is exact for any distribution if days are
-    independent.
-
-    Examples
-    --------
     >>> def job(day, limit, wait): return Waited(day * 86400.0, "main", wait, (limit, 4.0, math.nan))
     >>> these = [job(day, 36000.0, 7200.0 + day) for day in range(8)]
     >>> compare_smaller_requests(these, these + [job(day, 3600.0, 600.0) for day in range(8)], Axis.LIMIT, 3600.0)
@@ -111,6 +62,9 @@ def compare_smaller_requests(
     >>> compare_smaller_requests(these, these, Axis.LIMIT, 3600.0) is None
     True
     """
+    # Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
+    # day is one observation. The interval follows from the sign test, which is exact for any distribution if days are
+    # independent.
     names = [job.queue for job in kind]
     queue = max(sorted(set(names)), key=names.count, default="")
     kind_jobs = [job for job in kind if job.queue == queue and job.request[axis] > advised]
@@ -138,28 +92,11 @@ def compare_smaller_requests(
 def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float, float] | None:
     """Compute the median of values and its interval from the sign test.
 
-    Parameters
-    ----------
-    values
-        The observations.
-    risk
-        Largest probability that the interval does not contain the true median.
-
-    Returns
-    -------
-    tuple or None
-        Low end, median and high end. None if there are too few values for the risk.
-
-    Notes
-    -----
-    The ends of the interval are order statistics of the values. The number of values below the true median has a
-    binomial distribution with probability 1/2.
-
-    Examples
-    --------
     >>> interval([3.0, 1.0, 2.0, 5.0, 4.0, 6.0]), interval([1.0, 2.0])
     ((1.0, 3.5, 6.0), None)
     """
+    # The ends of the interval are order statistics of the values. The number of values below the true median has a
+    # binomial distribution with probability 1/2.
     n, ordered = len(values), sorted(values)
     rank, tail = 0, 0.0
     while rank < n and 2 * (tail + math.comb(n, rank) / 2**n) <= risk:
@@ -175,7 +112,7 @@ def _is_alike(value: float, usual: float) -> bool:
 
 
 def _by_day(jobs: Sequence[Waited]) -> dict[float, list[float]]:
-    """Returns the waits of the jobs, grouped by day of submission."""
+    """Return the waits of the jobs, grouped by day of submission."""
     days: dict[float, list[float]] = {}
     for job in jobs:
         days.setdefault(job.submit // DAY_S, []).append(job.wait)

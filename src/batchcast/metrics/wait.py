@@ -34,20 +34,6 @@ HOURS = 3
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
     """Find the class of a job's size, time limit or wait. Each class includes its upper end.
 
-    Parameters
-    ----------
-    value
-        The value; None or NaN means unknown.
-    classes
-        Pairs of lower and upper end, ascending, such as `SIZES` or `LIMITS`.
-
-    Returns
-    -------
-    int
-        Index into `classes`; -1 for an unknown value.
-
-    Examples
-    --------
     >>> class_of(4.5, SIZES), class_of(0, SIZES), class_of(1e9, SIZES)
     (2, 0, 4)
     """
@@ -59,20 +45,6 @@ def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int
 def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
     """Find the shade of a wait on a heat map.
 
-    Parameters
-    ----------
-    wait
-        Wait in seconds.
-    shades
-        Upper limits of the shades in seconds.
-
-    Returns
-    -------
-    int
-        Number of the shade, which is the number of upper limits that the wait exceeds.
-
-    Examples
-    --------
     >>> shade_of(60.0), shade_of(61.0), shade_of(1e9)
     (0, 1, 4)
     """
@@ -82,29 +54,10 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
 def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> np.ndarray:
     """Compute the CRPS of log(1 + wait) from predicted quantiles: twice the mean pinball loss.
 
-    Parameters
-    ----------
-    wait
-        Actual waits in seconds, shape (n,).
-    levels
-        Levels of the quantiles, m values between 0 and 1.
-    quantiles
-        Predicted quantiles in seconds, shape (n, m).
-
-    Returns
-    -------
-    ndarray
-        Scores, shape (n,); lower is better. For the median alone, the score is the absolute error of the logarithm.
-
-    References
-    ----------
-    Gneiting & Raftery 2007, section 4.2. The mean pinball loss is computed over the given levels only.
-
-    Examples
-    --------
     >>> log_crps(np.array([np.e - 1.0]), (0.5,), np.array([[0.0]])).tolist()
     [1.0]
     """
+    # Gneiting & Raftery 2007, section 4.2. The mean pinball loss is computed over the given levels only.
     level = np.asarray(levels, float)
     error = np.log1p(wait)[:, None] - np.log1p(np.maximum(quantiles, 0.0))
     return np.asarray(2.0 * np.maximum(level * error, (level - 1.0) * error).mean(axis=1))
@@ -115,30 +68,11 @@ def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, 
 
     Jobs are marked as quick in order of falling score.
 
-    Parameters
-    ----------
-    score
-        Score of each job, shape (n,); higher means more likely quick.
-    quick
-        Whether each job did start quickly, shape (n,).
-
-    Returns
-    -------
-    misguided : ndarray
-        Fraction of all jobs that are marked but not quick, ascending, shape (m,).
-    identified : ndarray
-        Fraction of the quick jobs that are marked, ascending, shape (m,).
-
-    Notes
-    -----
-    At the first point of the curve, no job is marked. Every other point marks the jobs down to one further distinct
-    score. O(n log n).
-
-    Examples
-    --------
     >>> identified_curve(np.array([0.9, 0.5, 0.5]), np.array([True, True, False]))[1].tolist()
     [0.0, 0.5, 1.0]
     """
+    # At the first point of the curve, no job is marked. Every other point marks the jobs down to one further distinct
+    # score. O(n log n).
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0.0, True)) if len(score) else np.zeros(0, int)
     misguided, identified = np.cumsum(~quick[order])[ends], np.cumsum(quick[order])[ends]
@@ -149,19 +83,6 @@ def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, 
 def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> float:
     """Compute the fraction of quick starters that is identified at a given fraction of misguided jobs.
 
-    Parameters
-    ----------
-    score, quick
-        Scores and quick jobs, see `identified_curve`.
-    misguided
-        Largest accepted fraction of jobs that are marked but not quick.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
     >>> identified_at(np.array([0.9, 0.5, 0.4]), np.array([True, False, True]), 0.1)
     0.5
     """
@@ -172,21 +93,6 @@ def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> flo
 def share_by_window(is_true: np.ndarray, window: int = 5000) -> np.ndarray:
     """Compute the share of True values in consecutive windows of jobs.
 
-    Parameters
-    ----------
-    is_true
-        The booleans, shape (n,), such as whether each wait was below its upper bound.
-    window
-        Number of jobs in a window.
-
-    Returns
-    -------
-    ndarray
-        Share of True values in each window. If the last window has fewer than half the jobs, it is left out, unless it
-        is the only window.
-
-    Examples
-    --------
     >>> share_by_window(np.array([True, False, True, True, True]), 2).tolist()
     [0.5, 1.0, 1.0]
     """
@@ -197,22 +103,6 @@ def share_by_window(is_true: np.ndarray, window: int = 5000) -> np.ndarray:
 def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:
     """Compare predicted probabilities with observed shares, in bins of equal width.
 
-    Parameters
-    ----------
-    chance
-        Predicted probabilities, shape (n,).
-    happened
-        Whether the event happened, shape (n,).
-    bins
-        Number of bins of predicted probability.
-
-    Returns
-    -------
-    list of tuple
-        Mean predicted probability, observed share and number of predictions, for each bin that is not empty.
-
-    Examples
-    --------
     >>> reliability(np.array([0.1, 0.9, 1.0]), np.array([False, True, True]), 2)
     [(0.1, 0.0, 1), (0.95, 1.0, 2)]
     """
@@ -239,40 +129,16 @@ def score_waits(
 ) -> dict[str, float]:
     """Compute all measures of one wait predictor.
 
-    Parameters
-    ----------
-    wait, run
-        Actual waits and run times in seconds, shape (n,). Jobs with an unknown wait are ignored.
-    point, bound
-        Predicted waits and upper bounds in seconds, shape (n,).
-    marked
-        Whether the predictor marked the job as a quick starter, shape (n,).
-    answer
-        The wait in seconds that the predictor would show to a user, shape (n,).
-    threshold
-        Longest wait of a job that counts as a quick starter, in seconds.
-
-    Returns
-    -------
-    dict
-        The measures by name. `jobs` is the number of jobs with a known wait. Shares are fractions; NaN means that no
-        job counts for the measure.
-
-    Notes
-    -----
-    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share of quick starters
-    whose `answer` is at most the threshold. `misguided_share` is the share of all jobs that were marked but started
-    late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Error measures
-    compare `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> one = score_waits(np.array([60.0, 7200.0]), np.array([60.0, 60.0]), np.array([120.0, 3600.0]),
     ...                   np.array([3600.0, 3600.0]), np.array([True, True]), np.array([3600.0, 3600.0]))
     >>> [one[name] for name in ("quick_share", "quick_identified", "misguided_share", "within_x2", "bound_coverage")]
     [0.5, 1.0, 0.5, 1.0, 0.5]
     """
+    # `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share of quick starters
+    # whose `answer` is at most the threshold. `misguided_share` is the share of all jobs that were marked but started
+    # late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Error measures
+    # compare `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
     known = ~np.isnan(wait)
     wait, run, point, bound, marked, answer = (each[known] for each in (wait, run, point, bound, marked, answer))
     quick = wait <= threshold
@@ -302,19 +168,6 @@ def score_waits(
 def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     """Compute the prediction error relative to the response time: abs(point - wait) / (wait + run).
 
-    Parameters
-    ----------
-    point, wait, run
-        Predicted waits, actual waits and run times in seconds, shape (n,). An unknown run time counts as 0 s, and a
-        response time as at least 1 s.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,).
-
-    Examples
-    --------
     >>> ppert(np.array([120.0]), np.array([60.0]), np.array([60.0])).tolist()
     [0.5]
     """
@@ -324,25 +177,10 @@ def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
 def rounded(wait: np.ndarray) -> np.ndarray:
     """Round waits up to the interval of their bin; 37 minutes become 45 minutes.
 
-    Parameters
-    ----------
-    wait
-        Waits in seconds, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Rounded waits in seconds, shape (n,).
-
-    References
-    ----------
-    R. Kumar and S. Vadhiyar, "Identifying quick starters", JSSPP 2012, table 6.
-
-    Examples
-    --------
     >>> rounded(np.array([37 * 60.0, 4000.0])).tolist()
     [2700.0, 5400.0]
     """
+    # R. Kumar and S. Vadhiyar, "Identifying quick starters", JSSPP 2012, table 6.
     interval = np.array(INTERVALS_S)[np.searchsorted(BINS_S, wait, side="left")]
     return np.asarray(np.ceil(wait / interval) * interval)
 
@@ -350,18 +188,6 @@ def rounded(wait: np.ndarray) -> np.ndarray:
 def bin_of(wait: np.ndarray) -> np.ndarray:
     """Find the bin of each wait: 0 (at most 1 hour) to 6 (more than 2 days).
 
-    Parameters
-    ----------
-    wait
-        Waits in seconds, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Bin number of each wait, shape (n,).
-
-    Examples
-    --------
     >>> bin_of(np.array([3600.0, 3601.0, 1e6])).tolist()
     [0, 1, 6]
     """
@@ -369,17 +195,8 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 
 def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Whether each prediction is good: its rounded value is in the bin of the rounded wait, or `ppert` is at most 0.10.
-
-    Parameters
-    ----------
-    point, wait, run
-        Predicted waits, actual waits and run times in seconds, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Whether each prediction is good, shape (n,).
+    """Whether each prediction is good: its rounded value is in the bin of the rounded wait, or `ppert` is at most
+    0.10.
     """
     return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 
@@ -387,18 +204,6 @@ def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
 def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
     """Compute max(prediction, wait) / min(prediction, wait), where values below 1 s count as 1 s.
 
-    Parameters
-    ----------
-    point, wait
-        Predicted and actual waits in seconds, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Values of at least 1, shape (n,).
-
-    Examples
-    --------
     >>> ratio(np.array([10.0, 0.0]), np.array([30.0, 0.0])).tolist()
     [3.0, 1.0]
     """
@@ -414,18 +219,6 @@ def rms(error: np.ndarray) -> float:
 def rms_decrease(error: float, reference: float) -> float:
     """Compute the fraction by which an error is smaller than a reference error.
 
-    Parameters
-    ----------
-    error, reference
-        The root-mean-square error and the reference error.
-
-    Returns
-    -------
-    float
-        (reference - error) / reference. NaN if the reference error is 0.
-
-    Examples
-    --------
     >>> rms_decrease(50.0, 200.0)
     0.75
     """
@@ -433,34 +226,12 @@ def rms_decrease(error: float, reference: float) -> float:
 
 
 def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:
-    """Compute the mean absolute error in each bin of the actual wait.
-
-    Parameters
-    ----------
-    wait, point
-        Actual and predicted waits in seconds, shape (n,).
-
-    Returns
-    -------
-    list of float
-        Seven values in seconds; NaN for an empty bin.
-    """
+    """Compute the mean absolute error in each bin of the actual wait."""
     bins, error = bin_of(wait), np.abs(point - wait)
     return [mean(error[bins == b]) for b in range(len(INTERVALS_S))]
 
 
 def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Count jobs by the bins of their actual and predicted wait.
-
-    Parameters
-    ----------
-    wait, point
-        Actual and predicted waits in seconds, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Counts, shape (7, 7): rows are bins of the actual wait, columns bins of the prediction.
-    """
+    """Count jobs by the bins of their actual and predicted wait."""
     size = len(INTERVALS_S)
     return np.bincount(bin_of(wait) * size + bin_of(point), minlength=size * size).reshape(size, size)

@@ -36,29 +36,6 @@ _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 class PeakMemory:
     """Applies the run-time predictor `of` to peak memory; all predictions are in MiB.
 
-    Parameters
-    ----------
-    of
-        Any run-time predictor. The predictor receives each job with the memory request and the time limit swapped.
-    request_of
-        Function of a job request that returns the requested memory in KiB per node or processor; NaN if unknown.
-    peak_of
-        Function of a job's End event that returns the peak memory in KiB; NaN if the peak was not measured.
-    most
-        Memory of a node in MiB; predictions do not exceed it.
-
-    Notes
-    -----
-    Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
-    memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory, the
-    predictor learns the median of its own distribution above the request (by `revise`), or twice the request if the
-    distribution lies entirely below the request. Nothing is learned from a job without a measurement. If no job has
-    ended, the prediction is the request, or the largest peak so far if there is no request. Predictions are at least 1
-    MiB, which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger of the
-    request and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
-
-    Examples
-    --------
     >>> from .runtime.baselines import Last2
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada"), SystemState()
     >>> method = PeakMemory(Last2(), lambda job: job.req_mem_kib, lambda end: {50.0: 8192.0}[end.run_time])
@@ -67,6 +44,14 @@ class PeakMemory:
     >>> method.observe(End(50.0, job, 50.0, 0.0), state); method.predict(job, state).point
     8.0
     """
+
+    # Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about
+    # its memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory,
+    # the predictor learns the median of its own distribution above the request (by `revise`), or twice the request if
+    # the distribution lies entirely below the request. Nothing is learned from a job without a measurement. If no job
+    # has ended, the prediction is the request, or the largest peak so far if there is no request. Predictions are at
+    # least 1 MiB, which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger
+    # of the request and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
 
     target = "used_mem_kib"
 
@@ -158,13 +143,6 @@ class LateMemory:
     A job's peak may arrive with its end or later (`measured`). If the peak does not arrive within an hour, nothing is
     learned from the job. Each event costs O(1) more than the run-time predictor.
 
-    Parameters
-    ----------
-    of
-        Name of the predictor, as in `runtime`: `NAME:key=value,...`.
-
-    Examples
-    --------
     >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada")
     >>> state, method = SystemState(), LateMemory("recent_mean")
     >>> for row in range(3):
@@ -244,37 +222,18 @@ def asked_a_node(job: JobRequest) -> float:
 
 
 def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, again: float) -> float:
-    """Return the bound with the least expected memory-time, if a job that runs out of memory is rerun from the start.
-
-    Parameters
-    ----------
-    levels
-        Probabilities in (0, 1), ascending, shape (n,).
-    bounds
-        Bounds that the peak does not exceed with the probabilities `levels`; shape (n,), not descending, in any unit,
-        above 0.
-    again
-        Request of the second attempt, in the same unit. If `again` is unknown (NaN) or too small, each attempt requests
-        twice the amount of the attempt before.
-
-    Returns
-    -------
-    float
-        The cheapest of the bounds; if several are equally cheap, the largest of them.
-
-    Notes
-    -----
-    A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
-    We use calibrated levels because they are valid for the next job; an empirical distribution would end at the largest
-    peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends when
-    memory runs out, which favors larger requests. The run time is assumed to be independent of the peak memory. After
-    Tovar et al., A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
-    doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak so
-    far as the second. O(n^2).
-
-    >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0)
-    (1.0, 10.0)
+    """Return the bound with the least expected memory-time, if a job that runs out of memory is rerun from the
+    start.
     """
+    # A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
+    # We use calibrated levels because they are valid for the next job; an empirical distribution would end at the
+    # largest peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends
+    # when memory runs out, which favors larger requests. The run time is assumed to be independent of the peak memory.
+    # After Tovar et al., A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
+    # doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak
+    # so far as the second. O(n^2).
+    #
+    # >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0) (1.0, 10.0)
     first = np.asarray(bounds, float)
     peaks = np.append(first, 2.0 * first[-1])
     weights = np.diff([0.0, *levels, 1.0])

@@ -159,15 +159,6 @@ class LimitAdvice:
     reads the job's input files, because jobs with the same name can have very different inputs. A job with a new name
     keeps its limit if too many jobs with new names exceeded the predictor's bounds.
 
-    Parameters
-    ----------
-    of
-        Name of the predictor, as in `runtime`: `NAME:key=value,...`.
-    risk
-        Largest share of jobs that may exceed the suggested limit, in (0, 1).
-
-    Examples
-    --------
     >>> from batchcast.events.event import End; from batchcast.events.state import SystemState
     >>> from batchcast.job import JobRequest
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada"), SystemState()

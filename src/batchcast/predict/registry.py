@@ -247,22 +247,6 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
 def named_methods(methods: Any, kind: str = "runtime") -> dict[str, Any]:
     """Return the requested methods as a mapping from the names that results show, in the given order.
 
-    Parameters
-    ----------
-    methods
-        A name with settings, or a comma-separated list of names; a class, object or factory, which is named after its
-        class or function; a sequence of names and objects; or a mapping from names to them, where the value None stands
-        for the registered method with the key's name.
-    kind
-        `runtime` or `wait`: the kind of methods that the name `all` stands for.
-
-    Raises
-    ------
-    UsageError
-        If there is no method, or if two methods have the same name.
-
-    Examples
-    --------
     >>> named_methods("last_2:need=2,requested")
     {'last_2:need=2': 'last_2:need=2', 'requested': 'requested'}
     >>> list(named_methods(["last_2", type("Half", (), {})]))
@@ -313,30 +297,6 @@ def method_of(
 ) -> Any:
     """Return a predictor from a name, a class, an object or a factory.
 
-    Parameters
-    ----------
-    kind
-        `runtime` or `wait`.
-    predictor
-        The predictor, as the user specified it. A class or function is called with `trace` and each of `objects` if one
-        of its parameters has that name; if a function has a single parameter with another name, this parameter receives
-        the log. A predictor object is used as it is, without a copy. A function of `job` (and the state) is used as a
-        predictor that does not learn.
-    known_at_submit
-        Columns, in addition to batchcast's own, that the predictor may read; with None the caller must check the
-        columns.
-    predictor_name
-        The predictor's name in messages.
-    objects
-        Objects that constructors may take: the log as `trace`, `answers`, `rng`, `seed`, `max_procs`, `machine`.
-
-    Raises
-    ------
-    UsageError
-        If something is missing or wrong; the message says what is accepted.
-
-    Examples
-    --------
     >>> from batchcast.predict.runtime.baselines import Last2
     >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
     ['Last2', 'Last2', 'Last2', 'Last2']

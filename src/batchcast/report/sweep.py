@@ -137,20 +137,6 @@ NICE = (1.0, 2.0, 2.5, 5.0, 10.0, 20.0)
 def frontier_svg(rows: Sequence[Row]) -> str:
     """Draw the rows that `sweep.compare` returns as an SVG image.
 
-    Parameters
-    ----------
-    rows
-        One row per log, period, settings and plan: `mean_bounded_slowdown`, `max_wait_s`, `frontier`.
-
-    Returns
-    -------
-    str
-        An SVG document without embedded fonts, scripts or links. Plans on the frontier are drawn filled and joined by a
-        line: no plan lies to the left of the frontier and below it. Letters stand for plans, explained below the
-        panels.
-
-    Examples
-    --------
     >>> row = {"log": "ours", "period": "", "settings": "", "policy": "easy", "predictor": "requested",
     ...        "mean_bounded_slowdown": 9.0, "max_wait_s": 3600.0, "frontier": True}
     >>> "easy, users" in frontier_svg([row])

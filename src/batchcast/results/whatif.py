@@ -343,25 +343,6 @@ def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]
 def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
     """Return a log with more or less work, by adding or removing whole user-weeks.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    share
-        Change of the processor-seconds as a fraction: 0.2 adds a fifth, -0.1 removes a tenth.
-    rng
-        Random generator that draws user-weeks (one user's submissions of one week) with replacement, and the week in
-        which each user-week is placed.
-    procs
-        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
-
-    Returns
-    -------
-    Trace
-        The log with the drawn jobs added (with new job ids), or without the drawn user-weeks.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0, 9.0], "run_time": [10.0] * 3, "req_procs": [1] * 3,
     ...                          "user_id": ["a", "b", "c"]})
     >>> len(grown(log, 1.0, np.random.default_rng(0))), len(grown(log, -0.3, np.random.default_rng(0)))
@@ -403,33 +384,7 @@ def growth(
     workers: int = 1,
     tick: Tick | None = None,
 ) -> Growth:
-    """Simulate a log with grown work on the present machine and on each variant, for three reactions of users.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    plan
-        The machine variants (`Variants.of`), including the present machine.
-    share
-        Growth of the work as a fraction.
-    procs
-        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
-    replicates
-        Number of logs that are drawn for each row, at least 2.
-    seed
-        Random seed of the draws.
-    workers
-        Number of parallel processes; it does not change the results.
-    tick
-        Function that is called with the number of finished schedules.
-
-    Returns
-    -------
-    Growth
-        For each variant with more processors, users react by submitting further work that fills none, half or all of
-        the added capacity. Intervals reach from the smallest to the largest value over the replicates.
-    """
+    """Simulate a log with grown work on the present machine and on each variant, for three reactions of users."""
     if replicates < 2:
         raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
     present = plan.machines[NOW][0].cpus
@@ -509,39 +464,6 @@ def outage(
     """Simulate a log under Slurm's loops without and with a planned outage, at its requested start and at other starts
     of that week.
 
-    Parameters
-    ----------
-    trace
-        The log. Jobs from two weeks before the outage to a week after the last start are simulated.
-    machine
-        The machine. The scheduler knows the outage's reservation from the beginning, so no job starts that would run
-        into the outage.
-    planned
-        The planned outage, with times on the log's clock.
-    procs
-        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
-    workers
-        Number of parallel processes; it does not change the results.
-    tick
-        Function that is called with the number of finished schedules.
-
-    Returns
-    -------
-    OutageResult
-
-    Raises
-    ------
-    NoAnswer
-        If the log has no job near the outage.
-
-    Notes
-    -----
-    The work that an outage delays is the sum over jobs of processors times the change of the start, in
-    processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference to
-    the best start resample user-weeks (`metrics.paired_differences`).
-
-    Examples
-    --------
     >>> from batchcast.machines.machine import homogeneous
     >>> log = Trace.from_arrays({"submit_time": [0.0, 10.0, 9000.0], "run_time": [60.0] * 3, "req_time": [90.0] * 3,
     ...                          "req_procs": [4] * 3})
@@ -549,6 +471,9 @@ def outage(
     >>> found.rows[0]["delayed_jobs"], found.rows[0]["mean_delay_s"] > 3500
     (1, True)
     """
+    # The work that an outage delays is the sum over jobs of processors times the change of the start, in
+    # processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference
+    # to the best start resample user-weeks (`metrics.paired_differences`).
     first = planned.start - LEAD_S
     near = (trace.submit_time >= first) & (trace.submit_time < planned.start + 2 * WEEK_S + planned.length)
     last, week = float(trace.submit_time[-1]) if len(trace) else -np.inf, planned.starts()

@@ -18,8 +18,6 @@ _BARE = re.compile(r"[\w.@:+-]+")
 class Log:
     """Writes events as lines to `sink`, in the format of the setting `log_format`.
 
-    Examples
-    --------
     >>> Log(print)("request", user="ada", status=200, ms=1.25)
     user=ada status=200 ms=1.25
     >>> Log(print)("defect", "KeyError: 'x'", level="error", user="ada")

@@ -107,40 +107,13 @@ def simulate_periods(
     """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with the length of
     the log.
 
-    Parameters
-    ----------
-    periods
-        The log in order of submission (`trace.parquet.LogFolder.periods`).
-    policy, predictor, total, procs, wide, plan_level
-        As in `simulate`. Every start is the same as in a simulation of the whole log at once.
-    default_request
-        Seconds used to plan jobs without a requested time; for the results of `simulate`, give
-        `LogFolder.largest_request`.
-
-    Yields
-    ------
-    Schedule
-        After each period, the jobs that ended since the last yield, in log order. `rows` are rows of the whole log;
-        `corrections` and `left_out` also count only since the last yield.
-
-    Raises
-    ------
-    UsageError
-        For settings that need the whole log at once: `wide="widen"`, policies with `due_after`, `risk_budget` or
-        `refresh`, and a scheduler of your own.
-
-    Notes
-    -----
-    The simulation keeps in memory one period, the waiting and running jobs, and the predictor's state. A job takes
-    about half a microsecond if the predictor is compiled.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
     >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], total=4)]
     [[], [0.0, 9.0, 1.0]]
     """
+    # The simulation keeps in memory one period, the waiting and running jobs, and the predictor's state. A job takes
+    # about half a microsecond if the predictor is compiled.
     plan = as_policy(policy)
     if isinstance(plan, OwnPolicy):
         raise UsageError(f"{plan.name} is a scheduler in Python, which needs the whole log at once",

@@ -72,26 +72,6 @@ def named_policies(policies: Any) -> dict[str, Policy | OwnPolicy]:
 def policy_of(text: str) -> Policy | OwnPolicy:
     """Return a policy from its name and settings.
 
-    Parameters
-    ----------
-    text : str
-        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (shortest run time predicted by `kernel` first; jobs
-        that have waited two days come before all others), alone or as `NAME:key=value,key=value`. `head_after`,
-        `first_after` and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, and an order
-        can have settings (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is your own scheduler (see
-        `simulation.scheduler`).
-
-    Returns
-    -------
-    Policy, or OwnPolicy
-
-    Raises
-    ------
-    UsageError
-        If the name, a setting or a value is not accepted.
-
-    Examples
-    --------
     >>> policy_of("easy:correct=doubling,head_after=6h").head_after
     21600.0
     >>> policy_of("easy:order=sjf:on=requested,ageing=0.5").order

@@ -207,8 +207,6 @@ class OneCluster(_Wrapping):
     Slurm's clients use the cluster of their slurm.conf, whatever cluster batchcast's settings name. Without this check,
     jobs of one cluster would be stored, shown or changed as jobs of another cluster.
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> alpha = SimpleNamespace(ask=lambda _: Answer("ClusterName = alpha", "~", 0.0), now=time.time, ticks=time.time)
     >>> OneCluster(alpha, "beta").ask(("squeue",))

@@ -44,21 +44,7 @@ _NEWLY_ESTIMATED = f"""SELECT jobs.row, jobs.submit_time, jobs.expected_start, j
 
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
-    """Return the jobs that may have undelivered events.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    until
-        Latest time of an event, in epoch seconds.
-
-    Returns
-    -------
-    list of LiveJob
-    """
+    """Return the jobs that may have undelivered events."""
     untold = (jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
     query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, *untold)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
@@ -67,19 +53,6 @@ def untold_jobs(connection: Connection, cluster: str, until: float) -> list[Live
 def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
     """Yield every job with delivered events that had not left the system before `since`. A restarted clock replays
     these events.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    since
-        Epoch seconds.
-
-    Yields
-    ------
-    LiveJob
     """
     here = or_(jobs.c.told < DELIVERED_GONE, jobs.c.told_end >= max(since, -1e300))
     query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
@@ -111,15 +84,7 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
-    """Store predictions, all of them or none.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    issued
-        Mappings with the keys `row, kind, moment, method, as_of, issued_at` and `prediction`.
-    """
+    """Store predictions, all of them or none."""
     _insert(connection, forecasts, ("row", "kind", "moment", "method", "as_of", "issued_at"), issued)
 
 
@@ -146,24 +111,7 @@ def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
 def followed_by(
     connection: Connection, cluster: str, request: Mapping[str, Any], since: float, until: float
 ) -> int | None:
-    """Find the first submitted job that matches the request in a question to `start --test`.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    request
-        The request: user, partition, procs and limit.
-    since, until
-        Range of submit times, in epoch seconds.
-
-    Returns
-    -------
-    int or None
-        The row of the first matching job that has no stored prediction of this kind yet.
-    """
+    """Find the first submitted job that matches the request in a question to `start --test`."""
     has_question = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
     which = (
         jobs.c.cluster == cluster, jobs.c.user_id == request["user"], jobs.c.partition_id == request["partition"],
@@ -184,15 +132,6 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
     """Replace the current predictions for waiting jobs.
 
     The stored start times (shown to users) of jobs that no longer wait are deleted.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    forecasts_
-        Mappings with the keys `row, method, as_of, why` and `prediction`.
     """
     connection.execute(renewed.delete().where(renewed.c.cluster == cluster))
     _insert(connection, renewed, ("row", "method", "as_of", "why"), forecasts_, cluster=cluster)
@@ -231,24 +170,6 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, now: float) -> list[Mapping[str, Any]]:
     """Return the jobs that, at the time `now`, have waited for the machine for `age` seconds, but less than twice as
     long.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    moment
-        Name of the moment, such as `waited_1h`. Jobs that already have a stored prediction with this name are left out.
-    age
-        Seconds.
-    now
-        Epoch seconds.
-
-    Returns
-    -------
-    list of mappings
-        Each with the renewed prediction of the job, and the prediction at its submission by the same method.
     """
     values = {"cluster": cluster, "moment": moment, "latest": now - age, "earliest": now - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]

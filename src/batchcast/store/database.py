@@ -47,29 +47,9 @@ __all__ = ["Connection", "Store", "schema_version"]
 
 
 class Store(AbstractContextManager["Store"]):
-    """An open store.
+    """An open store."""
 
-    Parameters
-    ----------
-    url
-        A path, `sqlite:///path`, or `postgresql://user@host/name` (psycopg).
-    create
-        Whether to create the store if it does not exist.
-    read_only
-        Whether to open the store for reading only.
-
-    Attributes
-    ----------
-    is_new
-        Whether this object has created the SQLite file. Only its owner can read a new file. The collector gives access
-        to others once it knows that the site does not hide jobs.
-    failures
-        Number of transactions that failed.
-
-    Notes
-    -----
-    Every failure of the database is raised as one of batchcast's errors.
-    """
+    # Every failure of the database is raised as one of batchcast's errors.
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = place.normal_url(url)
@@ -86,7 +66,7 @@ class Store(AbstractContextManager["Store"]):
             self._bring_up_to_date(create)
 
     def _engine(self, path: Path | None, read_only: bool) -> Engine:
-        """Returns the SQLAlchemy engine, with the settings for SQLite or PostgreSQL."""
+        """Return the SQLAlchemy engine, with the settings for SQLite or PostgreSQL."""
         if path is None:
             patience = {} if "connect_timeout=" in self.url else {"connect_timeout": 10}
             return create_engine(self.url, pool_pre_ping=True, connect_args=patience)
@@ -139,24 +119,9 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def give_back(self) -> int:
-        """Return the space of deleted rows to the disk (VACUUM, on PostgreSQL VACUUM FULL).
-
-        Returns
-        -------
-        int
-            Number of bytes.
-
-        Raises
-        ------
-        BatchcastError
-            If the disk has not enough space for a second copy, or the store stays locked for a minute. If VACUUM fails,
-            the store is unchanged.
-
-        Notes
-        -----
-        The database is rewritten. Rewriting needs free space of the size of the store, and blocks writers, on
-        PostgreSQL also readers.
-        """
+        """Return the space of deleted rows to the disk (VACUUM, on PostgreSQL VACUUM FULL)."""
+        # The database is rewritten. Rewriting needs free space of the size of the store, and blocks writers, on
+        # PostgreSQL also readers.
         path = sqlite_path(self.url)
         if path is None:
             return self._tables_anew()
@@ -175,7 +140,7 @@ class Store(AbstractContextManager["Store"]):
         return before - path.stat().st_size
 
     def _tables_anew(self) -> int:
-        """Returns the bytes freed by VACUUM FULL on PostgreSQL, for batchcast's own tables only."""
+        """Return the bytes freed by VACUUM FULL on PostgreSQL, for batchcast's own tables only."""
         sizes = [f"pg_total_relation_size('{name}')" for name in metadata.tables]
         size = text(f"SELECT {' + '.join(sizes)}")
         try:
@@ -281,7 +246,7 @@ def _session_lock(store: Store) -> Iterator[None]:
 
 
 def _busy(store: Store) -> BatchcastError:
-    """Returns the error for a store that another collector writes to."""
+    """Return the error for a store that another collector writes to."""
     return BatchcastError(
         f"another collector is writing to {store.safe_url}",
         hint="one store has one running collector: give each cluster a store of its own (--store PATH), or stop the "

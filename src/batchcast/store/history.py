@@ -43,46 +43,20 @@ DELIVERED_COLUMNS = ("told_start", "told_end", "told_status")
 class Taken:
     """The changes of the store by one batch of sightings. A sighting is what the batch system shows of one job at one
     time.
-
-    Attributes
-    ----------
-    new, changed, same
-        Number of jobs that were inserted, updated and unchanged.
-    late
-        Number of changes to times that the clock had already delivered.
-    contradicting
-        Number of sightings that show a finished job as open.
     """
 
-    new: int = 0
+    new: int = 0  # Number of jobs that were inserted, updated and unchanged
     changed: int = 0
     same: int = 0
-    late: int = 0
-    contradicting: int = 0
+    late: int = 0  # Number of changes to times that the clock had already delivered
+    contradicting: int = 0  # Number of sightings that show a finished job as open
 
     def __add__(self, other: Taken) -> Taken:
         return Taken(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
 
 
 def take_in(connection: Connection, cluster: str, sightings: Sequence[Sighting], sighted_at: float) -> Taken:
-    """Insert new jobs and update known jobs from sightings. Storing the same sightings again changes nothing.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    sightings
-        The sightings. If a sighting shows a job between two states, it only proves that the job exists, so it is
-        ignored.
-    sighted_at
-        Time of the sightings, in epoch seconds.
-
-    Returns
-    -------
-    Taken
-    """
+    """Insert new jobs and update known jobs from sightings. Storing the same sightings again changes nothing."""
     result = Taken()
     for some in pieces(certain_order(sightings)):
         _take_chunk(connection, cluster, some, sighted_at, result)
@@ -121,7 +95,7 @@ def _take_chunk(
 def _rows_by_key(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> defaultdict[tuple[str, float], list[dict[str, Any]]]:
-    """Returns the rows of jobs with these keys, oldest run first."""
+    """Return the rows of jobs with these keys, oldest run first."""
     asked = (column.name for column in declared.REQUESTED)
     names = ("row", "job_id", "submit_time", "restarts", "told", "vanished", *asked, *FOLLOWED, *OUTCOME)
     key = tuple_(jobs.c.job_id, jobs.c.submit_time)
@@ -135,7 +109,7 @@ def _rows_by_key(
 def _first_requests(
     connection: Connection, cluster: str, sightings: Sequence[Sighting]
 ) -> dict[tuple[str, float], dict[str, Any]]:
-    """Returns the original requests of requeued jobs, by the key of the new run.
+    """Return the original requests of requeued jobs, by the key of the new run.
 
     The requests are read from an earlier run, because Slurm shows only the current request, which may have changed. The
     earlier run has ended with a status after which Slurm starts the job again, or still counts as open.
@@ -153,7 +127,7 @@ def _first_requests(
 
 
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
-    """Returns the columns of a row that a sighting changes. Unknown values do not overwrite known values."""
+    """Return the columns of a row that a sighting changes. Unknown values do not overwrite known values."""
     again = row["status"] == LOST and s.is_open  # the job had been given up as lost, but is shown again
     fresh = outcome(s) | (followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
@@ -269,24 +243,7 @@ def due(connection: Connection, cluster: str, before: float) -> Due:
 
 
 def remove_some(connection: Connection, cluster: str, before: float, most: int = 2000) -> int:
-    """Add the predictions of old jobs to stored sums, and delete the jobs, within the caller's transaction.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    before
-        Only jobs that ended before this time are deleted, the oldest first. Epoch seconds.
-    most
-        Largest number of jobs.
-
-    Returns
-    -------
-    int
-        Number of deleted jobs.
-    """
+    """Add the predictions of old jobs to stored sums, and delete the jobs, within the caller's transaction."""
     oldest = select(jobs.c.row).where(_old(cluster, before)).order_by(jobs.c.end_time, jobs.c.row).limit(most)
     rows = list(connection.scalars(oldest))
     if not rows:
@@ -308,22 +265,7 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
 
 
 def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Add predictions with their outcomes to sums, by month (UTC), kind, moment and method.
-
-    Parameters
-    ----------
-    sums
-        The sums so far.
-    issued
-        Rows of `forecast_outcomes`.
-
-    Returns
-    -------
-    dict
-        For each group: number of predictions, sums of errors and of absolute errors (seconds), and for each level the
-        number of upper bounds and of bounds that were not exceeded. Predictions that no finished job supported are only
-        counted.
-    """
+    """Add predictions with their outcomes to sums, by month (UTC), kind, moment and method."""
     total = {name: dict(group) for name, group in sums.items()}
     for row in issued:
         figures = {"forecasts": 1.0}
@@ -343,7 +285,7 @@ def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str,
 
 
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
-    """Returns the SQL condition for finished jobs that ended before a time and whose end the clock has delivered."""
+    """Return the SQL condition for finished jobs that ended before a time and whose end the clock has delivered."""
     return and_(
         jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(DELIVERED_GONE) != 0
     )
@@ -363,34 +305,10 @@ def to_trace(
     user: str | None = None,
     waiting: bool = False,
 ) -> Trace:
-    """Export the finished jobs of a cluster as a log.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    cluster
-        Name of the cluster.
-    since, until
-        Range of submit times [since, until), in epoch seconds.
-    as_told
-        Whether to use the times that the clock delivered instead of the times that accounting reports now. A replay of
-        the delivered times gives the same predictions as the live clock.
-    user
-        Only jobs of this user.
-    waiting
-        Whether to include waiting jobs: status `pending`, no run time, and the wait until they were last seen.
-
-    Returns
-    -------
-    Trace
-        In log order, with times in epoch seconds. Jobs that are still open are counted as dropped.
-
-    Notes
-    -----
-    A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the partition.
-    A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n log n).
-    """
+    """Export the finished jobs of a cluster as a log."""
+    # A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the
+    # partition. A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n
+    # log n).
     query = select(*JOB_COLUMNS).where(
         jobs.c.cluster == cluster,
         *[jobs.c.submit_time >= since] * (since > -math.inf),
@@ -438,5 +356,5 @@ def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
-    """Returns values as numbers, NaN for None."""
+    """Return values as numbers, NaN for None."""
     return [math.nan if value is None else float(value) for value in values]

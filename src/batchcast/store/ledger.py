@@ -72,8 +72,6 @@ def ledger_path(env: Mapping[str, str]) -> Path:
 class Ledger(AbstractContextManager["Ledger"]):
     """The submissions of one user in an SQLite file.
 
-    Examples
-    --------
     >>> import tempfile
     >>> place = tempfile.TemporaryDirectory()
     >>> with Ledger(Path(place.name) / "s.db") as ledger:

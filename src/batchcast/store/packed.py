@@ -42,13 +42,6 @@ class Packed(_Rows):
 
     NULL is stored as NaN, which no column of a store contains.
 
-    Parameters
-    ----------
-    rows
-        The rows.
-
-    Examples
-    --------
     >>> rows = Packed([{"user_id": "ada", "end_time": 5.0}, {"user_id": None, "end_time": None}])
     >>> len(rows), rows[0]["user_id"], rows[1]["end_time"]
     (2, 'ada', None)
@@ -89,25 +82,9 @@ class Packed(_Rows):
         return None if number != number else number
 
     def grouped(self, *names: str) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]]]]:
-        """Yield groups of rows with equal values in text columns.
-
-        Parameters
-        ----------
-        names
-            The columns.
-
-        Yields
-        ------
-        key : tuple
-            The values of the columns.
-        rows : sequence
-            The rows of the group.
-
-        Notes
-        -----
-        O(n log n). A group only stores a range of a shared list of row numbers. Groups come in the order of first
-        appearance.
-        """
+        """Yield groups of rows with equal values in text columns."""
+        # O(n log n). A group only stores a range of a shared list of row numbers. Groups come in the order of first
+        # appearance.
         columns = [self._codes[name] for name in names] if self else []
         key: Any = columns[0].__getitem__ if len(columns) == 1 else lambda k: tuple(column[k] for column in columns)
         order, begin = array("l", sorted(self._rows, key=key)), 0

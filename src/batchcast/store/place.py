@@ -22,18 +22,7 @@ _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 
 def settings_files(env: Mapping[str, str]) -> list[Path]:
-    """Return the existing settings files, the file with the lowest priority first.
-
-    Parameters
-    ----------
-    env
-        The environment. BATCHCAST_CONFIG names a file that replaces all others.
-
-    Returns
-    -------
-    list of Path
-        A personal file that this process cannot read is left out, because the home directory belongs to another user.
-    """
+    """Return the existing settings files, the file with the lowest priority first."""
     if env.get("BATCHCAST_CONFIG"):
         return [Path(env["BATCHCAST_CONFIG"])]
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
@@ -66,22 +55,6 @@ def is_site(env: Mapping[str, str]) -> bool:
 def normal_url(url: str) -> str:
     """Normalise the URL of a store: a path becomes an SQLite URL, and PostgreSQL URLs name the psycopg driver.
 
-    Parameters
-    ----------
-    url
-        A path or a URL.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        If the URL names neither SQLite nor PostgreSQL, or its port is not a number.
-
-    Examples
-    --------
     >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
     ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
     """
@@ -108,8 +81,6 @@ def sqlite_path(url: str) -> Path | None:
 def shown_url(url: str) -> str:
     """Return the URL or path without secrets, for messages: only host, port and database.
 
-    Examples
-    --------
     >>> shown_url("postgresql://ada:secret@db:5433/jobs?password=secret&sslkey=/k&connect_timeout=5")
     'postgresql://db:5433/jobs'
     """
@@ -167,17 +138,7 @@ def check_version(store: str, version: int, oldest: int = 0) -> None:
 
 
 def check_there(path: Path) -> None:
-    """Check that the file of a store exists.
-
-    Raises
-    ------
-    NoStore
-        If there is no file.
-    Unreachable
-        If this user cannot access the file.
-    InputError
-        If the path of the store is a directory.
-    """
+    """Check that the file of a store exists."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -213,11 +174,6 @@ def is_open(url: str) -> bool:
 def close_to_others(url: str) -> bool:
     """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether other
     users had any permission.
-
-    Raises
-    ------
-    OSError
-        If the user of this process does not own the files.
     """
     opened = [one for one in _files(url) if one.stat().st_mode & OTHER_USERS]
     for one in opened:
@@ -226,7 +182,7 @@ def close_to_others(url: str) -> bool:
 
 
 def _files(url: str) -> list[Path]:
-    """Returns the existing files of an SQLite store."""
+    """Return the existing files of an SQLite store."""
     path = sqlite_path(url)
     files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")] if path is not None else []
     return [one for one in files if one.exists()]
@@ -260,23 +216,7 @@ def make_closed(path: Path) -> bool:
 
 
 def trouble(store: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
-    """Translate a database's message to one of batchcast's errors, with advice.
-
-    Parameters
-    ----------
-    store
-        The store, without secrets.
-    complaint
-        The message of the database.
-    away
-        Whether the database does not answer.
-    full
-        Whether the disk is known to be full.
-
-    Returns
-    -------
-    BatchcastError
-    """
+    """Translate a database's message to one of batchcast's errors, with advice."""
     if full or re.search("database or disk is full|No space", complaint):
         hint = "free some disk space; the collector then continues by itself"
         return BatchcastError(f"the disk of {store} is full ({complaint}); nothing was written", hint=hint)

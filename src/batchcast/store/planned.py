@@ -31,17 +31,7 @@ def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Store entries, and add their changes to the audit log, within the caller's transaction.
-
-    Parameters
-    ----------
-    connection
-        An open transaction. The commit waits until the data is on the disk.
-    cluster
-        Name of the cluster.
-    changes
-        For each change: the new entry, the old and the new limit in seconds, and the reason.
-    """
+    """Store entries, and add their changes to the audit log, within the caller's transaction."""
     _be_on_disk(connection)
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
@@ -92,7 +82,7 @@ _FORECAST = [forecasts.c[name] for name in _NAMES]
 
 
 def _issued_by(method: str) -> ColumnElement[bool]:
-    """Returns the condition that joins a job with the run-time prediction by a method at its submission."""
+    """Return the condition that joins a job with the run-time prediction by a method at its submission."""
     of = forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method
     return and_(forecasts.c.row == jobs.c.row, *of)
 
@@ -124,24 +114,7 @@ def run_outcomes(connection: Connection, cluster: str, method: str, since: float
 def started_jobs(
     connection: Connection, cluster: str, method: str, users: Sequence[str], since: float, now: float
 ) -> list[Mapping[str, Any]]:
-    """Return the jobs of these users that run or ended after `since`, with their run-time predictions at submission.
-
-    Parameters
-    ----------
-    connection, cluster, method
-        An open transaction, the name of the cluster, and the method whose predictions are returned.
-    users
-        Names of the users.
-    since, now
-        Epoch seconds.
-
-    Returns
-    -------
-    list of mapping
-        `user_id`, `procs`, `req_time`, `elapsed_s` (for a running job, until `now`), and the columns of the prediction,
-        all None if the job has no prediction. If there are very many jobs, only the jobs with the longest run times are
-        returned, so that short jobs do not displace long jobs.
-    """
+    """Return the jobs of these users that run or ended after `since`, with their run-time predictions at submission."""
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
     procs = func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs")
@@ -165,7 +138,7 @@ def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> Non
 
 
 def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tuple[float, Step]:
-    """Returns a step for the audit log, with its time."""
+    """Return a step for the audit log, with its time."""
     return entry.at, Step(entry.job_id, entry.submit_time, what, before, after, why)
 
 

@@ -41,13 +41,7 @@ class TooLong(BatchcastError):
 
 @contextmanager
 def time_to_read(seconds: float) -> Iterator[None]:
-    """Limit the time of `Reader.each` in this context: it raises TooLong after so many seconds.
-
-    Parameters
-    ----------
-    seconds
-        The time limit.
-    """
+    """Limit the time of `Reader.each` in this context: it raises TooLong after so many seconds."""
     token = _until.set(time.monotonic() + seconds)
     try:
         yield
@@ -56,18 +50,10 @@ def time_to_read(seconds: float) -> Iterator[None]:
 
 
 class Reader(AbstractContextManager["Reader"]):
-    """A store that is open for reading.
+    """A store that is open for reading."""
 
-    Parameters
-    ----------
-    url
-        The store.
-
-    Notes
-    -----
-    `ask(question, name=value)` runs a query of `statements.py`. A parameter that is not given is NULL; if the query
-    allows this, NULL means no restriction.
-    """
+    # `ask(question, name=value)` runs a query of `statements.py`. A parameter that is not given is NULL; if the query
+    # allows this, NULL means no restriction.
 
     def __init__(self, url: str) -> None:
         self.url, self.safe_url = url, shown_url(url)
@@ -102,12 +88,8 @@ class Reader(AbstractContextManager["Reader"]):
         return list(self.each(question, **values))
 
     def each(self, question: str, **values: Any) -> Iterator[Row]:
-        """Yield the rows of a query one by one, for queries over a long history. `question` is the name of the query.
-
-        Raises
-        ------
-        TooLong
-            If the time of `time_to_read` is over.
+        """Yield the rows of a query one by one, for queries over a long history. `question` is the name of the
+        query.
         """
         text = TEXTS[question]
         for name in self._absent:
@@ -119,7 +101,7 @@ class Reader(AbstractContextManager["Reader"]):
             yield row
 
     def _absent_columns(self) -> frozenset[str]:
-        """Returns the columns of `jobs` that this store lacks, because no newer collector has added them; their values
+        """Return the columns of `jobs` that this store lacks, because no newer collector has added them; their values
         are unknown.
         """
         cursor = self._connection.cursor()
@@ -134,7 +116,7 @@ class Reader(AbstractContextManager["Reader"]):
         return list(self._rows(text, values))
 
     def _rows(self, text: str, values: Mapping[str, Any]) -> Iterator[Row]:
-        """Yields the rows of a query as dictionaries."""
+        """Yield the rows of a query as dictionaries."""
         try:
             if isinstance(self._connection, sqlite3.Connection):
                 cursor = self._connection.execute(text, values)
@@ -155,23 +137,7 @@ class Reader(AbstractContextManager["Reader"]):
         return [row["cluster"] for row in self.ask("clusters")]
 
     def waiting(self, cluster: str, method: str, ids: Sequence[str] = (), user: str | None = None) -> list[Row]:
-        """Return waiting jobs, by id or user, with the wait prediction of each.
-
-        Parameters
-        ----------
-        cluster
-            Name of the cluster.
-        method
-            Name of the wait predictor.
-        ids
-            Job ids. The id of an array stands for its tasks.
-        user
-            Name of the user, if there are no ids.
-
-        Returns
-        -------
-        list of dict
-        """
+        """Return waiting jobs, by id or user, with the wait prediction of each."""
         of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
             return self.ask("waiting", **of)
@@ -200,13 +166,13 @@ class Reader(AbstractContextManager["Reader"]):
         self.close()
 
     def _explained(self, error: Exception) -> BatchcastError:
-        """Returns a failure of the database as one of batchcast's errors."""
+        """Return a failure of the database as one of batchcast's errors."""
         complaint = place.without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
         return trouble(self.safe_url, complaint, away=isinstance(error, self._away))
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
-    """Returns a read-only connection.
+    """Return a read-only connection.
 
     SQLite in WAL mode needs the file's -shm index even for reading. If this user cannot open the index and no changes
     wait in the -wal file, the database file is opened as immutable.

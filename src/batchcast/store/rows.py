@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 def node_peak(row: Mapping[str, Any]) -> float:
     """Return the peak memory per node of an ended job in KiB: the measured amount divided by its nodes; NaN if unknown.
 
-    Examples
-    --------
     >>> node_peak({"used_mem_kib": 300.0, "alloc_nodes": 3.0}), node_peak({"used_mem_kib": None, "alloc_nodes": 1.0})
     (100.0, nan)
     """
@@ -37,8 +35,6 @@ def node_peak(row: Mapping[str, Any]) -> float:
 def asked_a_node(row: Mapping[str, Any]) -> float:
     """Return the requested memory per node in KiB; NaN if unknown.
 
-    Examples
-    --------
     >>> asked_a_node({"req_mem_kib": 300.0, "req_nodes": None})
     300.0
     """
@@ -74,13 +70,6 @@ _KINDS: Mapping[str, Any] = {
 def stored_values(rows: Iterable[Mapping[str, Any]], store: str) -> dict[str, Any]:
     """Return the values of a cluster from rows of the table `meta` with the columns `name` and `value`.
 
-    Raises
-    ------
-    InputError
-        If a value is not JSON, or not of the type that batchcast writes.
-
-    Examples
-    --------
     >>> stored_values([{"name": "cycle_at", "value": "5.0"}], "store.db")
     {'cycle_at': 5.0}
     >>> stored_values([{"name": "cycle_at", "value": "[]"}], "store.db")
@@ -122,8 +111,6 @@ def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
     The row is returned unchanged if there is no renewed prediction, or if no finished job supports the renewed
     prediction.
 
-    Examples
-    --------
     >>> newest({"point_s": 60.0, "renewed_point_s": None})["point_s"]
     60.0
     """

@@ -18,12 +18,12 @@ _Number = Float(53)  # double precision
 
 
 def _columns(kind: Any, names: str, **options: Any) -> list[Column[Any]]:
-    """Returns SQL columns of one type."""
+    """Return SQL columns of one type."""
     return [Column(name, kind, **options) for name in names.split()]
 
 
 def _declared(ones: Iterable[declared.Column]) -> list[Column[Any]]:
-    """Returns the SQL columns for declared columns: names are text, numbers are double precision."""
+    """Return the SQL columns for declared columns: names are text, numbers are double precision."""
     return [Column(one.name, _Number if one.kind == "number" else Text) for one in ones]
 
 

@@ -71,19 +71,7 @@ def matched(
 
 
 def write_once(path: Path, cluster: str, sightings: Sequence[Sighting], sighted_at: float) -> None:
-    """Write a store from sightings at one time, with the rows that `history.take_in` would write to an empty store.
-
-    Parameters
-    ----------
-    path
-        Path of the new store.
-    cluster
-        Name of the cluster.
-    sightings
-        The sightings.
-    sighted_at
-        Epoch seconds.
-    """
+    """Write a store from sightings at one time, with the rows that `history.take_in` would write to an empty store."""
     rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
     for s, rows, row in matched(certain_order(sightings), rows_by_key):
         if row is None:
@@ -99,23 +87,7 @@ def write_once(path: Path, cluster: str, sightings: Sequence[Sighting], sighted_
 
 
 def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
-    """Find the row that a sighting belongs to.
-
-    Parameters
-    ----------
-    rows
-        The known runs with the same job id and submit time, oldest first.
-    s
-        The sighting.
-    nth
-        Number of the sighting among the sightings with this key, from 0.
-
-    Returns
-    -------
-    dict or None
-        The run with the same start, else the nth run, else the latest run that the sighting can belong to. None if the
-        sighting shows a new run.
-    """
+    """Find the row that a sighting belongs to."""
     for row in rows:
         # a start of NaN equals no stored start
         if row["start_time"] == s.start_time and row["end_time"] in (None, sql_value(s.end_time)):

@@ -21,7 +21,7 @@ JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARE
 
 
 def _quoted(table: str, names: str) -> str:
-    """Returns quoted column names of a table."""
+    """Return quoted column names of a table."""
     return ", ".join(f'{table}."{name}"' for name in names.split())  # quoted, because some names are SQL keywords
 
 
@@ -38,7 +38,7 @@ _RUNS = f"{_CLUSTER} AND jobs.open = 1 AND jobs.start_time IS NOT NULL"
 
 
 def _if_given(*names: str) -> str:
-    """Returns conditions that a column equals a value, if the value is not NULL: `:user` for the column user_id."""
+    """Return conditions that a column equals a value, if the value is not NULL: `:user` for the column user_id."""
     return " AND ".join(
         f"(CAST(:{name.removesuffix('_id')} AS TEXT) IS NULL OR jobs.{name} = :{name.removesuffix('_id')})"
         for name in names
@@ -46,19 +46,19 @@ def _if_given(*names: str) -> str:
 
 
 def _with(kind: str, method: str = " AND forecasts.method = :method") -> str:
-    """Returns a join with the prediction of a kind that a method issued at the job's submission."""
+    """Return a join with the prediction of a kind that a method issued at the job's submission."""
     return f"""LEFT JOIN forecasts ON forecasts.row = jobs.row AND forecasts.kind = '{kind}'
         AND forecasts.moment = 'submit'{method}"""
 
 
 def _usage(more: str, where: str) -> str:
-    """Returns a query of the columns that usage figures need, by user, account or partition."""
+    """Return a query of the columns that usage figures need, by user, account or partition."""
     return f"""SELECT {_USAGE_COLUMNS}{", " * bool(more)}{_quoted("jobs", more)} FROM jobs
         WHERE {_CLUSTER} AND {_if_given("user_id", "account", "partition_id")} AND {where}"""
 
 
 def _issued(more: str, where: str) -> str:
-    """Returns a query of predictions with their outcomes in a time span, with more columns of their jobs.
+    """Return a query of predictions with their outcomes in a time span, with more columns of their jobs.
 
     `known_at` is the time of the outcome, NULL while there is none.
     """

@@ -26,13 +26,6 @@ _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SEC
 def token_of(random: bytes) -> str:
     """Return the text of a token made from random bytes.
 
-    Parameters
-    ----------
-    random
-        `ID_BYTES` + `SECRET_BYTES` random bytes.
-
-    Examples
-    --------
     >>> token_of(bytes(36))[:16]
     'bct_00000000_000'
     """
@@ -44,8 +37,6 @@ def token_of(random: bytes) -> str:
 def id_of(token: str) -> str | None:
     """Return the public id of a token; None if the text is not a token.
 
-    Examples
-    --------
     >>> id_of(token_of(bytes(36))), id_of("bct_1_2")
     ('00000000', None)
     """
@@ -61,22 +52,6 @@ def digest_of(token: str) -> str:
 def user_of(token_rows: Mapping[str, Mapping[str, Any]], token: str, now: float) -> str | None:
     """Return the user of a token.
 
-    Parameters
-    ----------
-    token_rows
-        Rows of the table `tokens` by id.
-    token
-        The token.
-    now
-        Epoch seconds.
-
-    Returns
-    -------
-    str or None
-        None if the token is unknown, revoked or expired.
-
-    Examples
-    --------
     >>> row = {"digest": digest_of(token_of(bytes(36))), "user_id": "ada", "expires": 20.0, "revoked": None}
     >>> user_of({"00000000": row}, token_of(bytes(36)), 10.0), user_of({"00000000": row}, token_of(bytes(36)), 20.0)
     ('ada', None)
@@ -93,23 +68,7 @@ def state_of(row: Mapping[str, Any], now: float) -> str:
 
 
 def issue(connection: Connection, random: bytes, user: str, label: str, now: float, until: float) -> str:
-    """Store a new token and return its text, which cannot be recovered later.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    random
-        Random bytes, see `token_of`.
-    user, label
-        The user, and a name for the token.
-    now, until
-        Begin and end of validity, in epoch seconds.
-
-    Returns
-    -------
-    str
-    """
+    """Store a new token and return its text, which cannot be recovered later."""
     from .schema import tokens
 
     token = token_of(random)
@@ -119,27 +78,7 @@ def issue(connection: Connection, random: bytes, user: str, label: str, now: flo
 
 
 def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
-    """Revoke tokens.
-
-    Parameters
-    ----------
-    connection
-        An open transaction.
-    ids
-        Ids of the tokens.
-    now
-        Epoch seconds.
-
-    Returns
-    -------
-    list of str
-        Ids of the tokens that were valid or expired before, and not revoked.
-
-    Raises
-    ------
-    UsageError
-        If an id is unknown. In this case no token is revoked, not even a known one.
-    """
+    """Revoke tokens."""
     from .schema import tokens
 
     revoked = {row.id: row.revoked for row in connection.execute(tokens.select().where(tokens.c.id.in_(ids)))}

@@ -37,33 +37,7 @@ YES_NO = {True: "yes", False: "no"}
 
 
 def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Return one flat row for each log, period, settings and plan, in the study's order.
-
-    Parameters
-    ----------
-    table
-        The results that `sweep.results` returns, including the columns with lists.
-    against
-        The reference plan as `POLICY, PREDICTOR`. By default, the study's first plan is the reference.
-    seed
-        Random seed of the confidence intervals, which resample groups of jobs.
-
-    Returns
-    -------
-    list of dict
-        Means of each measure over the replicates (if there are no replicates, the values of the log itself), by the
-        measures' names. `replicated`: an `OverReplicates` of the paired difference from the reference, by measure.
-        `ratios`: an `OverReplicates` of the ratio to the reference, by measure. `users_longer`: share of the users with
-        at least 50 jobs whose mean wait is above 1.1 times their mean wait under the reference. `differences`: the
-        `Difference` on the log itself, by measure, with its 90 % interval over groups of one user's submissions of one
-        week. `frontier`: whether no other plan for the same log, period and settings has both a smaller mean bounded
-        slowdown and a smaller longest wait; plans with perfect knowledge are ignored.
-
-    Raises
-    ------
-    UsageError
-        If the reference is not one of the plans.
-    """
+    """Return one flat row for each log, period, settings and plan, in the study's order."""
     plans = [f"{policy}, {predictor}" for policy, predictor in table.select(PLAN).unique(maintain_order=True).rows()]
     reference = against or plans[0]
     if reference not in plans:
@@ -81,14 +55,14 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
 
 
 def _cells(table: Any) -> Iterator[tuple[dict[str, str], dict[tuple[str, str], Any]]]:
-    """Yields each log, period and settings by their names, and its results by plan (policy, predictor)."""
+    """Yield each log, period and settings by their names, and its results by plan (policy, predictor)."""
     for cell, part in table.group_by(CELL, maintain_order=True):
         plans = part.group_by(PLAN, maintain_order=True)
         yield dict(zip(CELL, map(str, cell))), {(str(p), str(r)): mine for (p, r), mine in plans}
 
 
 def _drawn(mine: Any) -> Any:
-    """Returns the results of a plan's replicates, or of the log itself if there are no replicates."""
+    """Return the results of a plan's replicates, or of the log itself if there are no replicates."""
     import polars as pl
 
     drawn = mine.filter(pl.col("replicate") > 0)
@@ -98,7 +72,7 @@ def _drawn(mine: Any) -> Any:
 def _row(
     cell: dict[str, str], plan: tuple[str, str], mine: Any, theirs: Any, reference: str, seed: int
 ) -> dict[str, Any]:
-    """Returns the row of one plan for one log, period and settings."""
+    """Return the row of one plan for one log, period and settings."""
     shown = _drawn(mine)
     row: dict[str, Any] = {**cell, **dict(zip(PLAN, plan)), "replicates": int((shown["replicate"] > 0).sum())}
     differences = [each.name for each in DIFFERENCES]
@@ -119,7 +93,7 @@ _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs",
 
 
 def _changes(pairs: Any, differences: Sequence[str], ratios: Sequence[str]) -> dict[str, dict[str, OverReplicates]]:
-    """Returns the paired differences and ratios of measures over the replicates; a ratio is NaN if the other plan's
+    """Return the paired differences and ratios of measures over the replicates; a ratio is NaN if the other plan's
     value is 0. The other plan's columns have names that end in `_theirs`.
     """
     names = dict.fromkeys((*differences, *ratios))
@@ -136,7 +110,7 @@ def _users_longer(
     user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
     users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
 ) -> tuple[float, float]:  # fmt: skip
-    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times their mean wait under
+    """Return the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times their mean wait under
     the reference plan, and the largest ratio of the two means.
 
     A mean wait of the reference below one second counts as one second.
@@ -147,7 +121,7 @@ def _users_longer(
 
 
 def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
-    """Returns the differences on the log itself, job by job, with intervals over groups and the contribution of the
+    """Return the differences on the log itself, job by job, with intervals over groups and the contribution of the
     largest group.
     """
     import polars as pl
@@ -166,20 +140,8 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
 
 
 def ablation(table: Any) -> list[dict[str, Any]]:
-    """Return one flat row for each pair of plans whose policy or predictor differs by one word, in the study's order.
-
-    Parameters
-    ----------
-    table
-        The results from `sweep.results`.
-
-    Returns
-    -------
-    list of dict
-        `without` is the word that one plan lacks, of the policy (`refresh=yes`) or the predictor (`kernel
-        point=geometric`). `replicated` has each measure without the word minus the measure with it, and `ratios` their
-        quotient. The word helps if the difference is above 0 and the quotient above 1. `replicated` and `ratios` have
-        an `OverReplicates` for each measure (of the log itself if there are no replicates).
+    """Return one flat row for each pair of plans whose policy or predictor differs by one word, in the study's
+    order.
     """
     rows = []
     for cell, by_plan in _cells(table):
@@ -196,8 +158,6 @@ def word_between(plan: tuple[str, str], reference: tuple[str, str]) -> str:
     """Return the one word that the plan (policy, predictor) has and the reference plan lacks; empty if the plans
     differ in any other way.
 
-    Examples
-    --------
     >>> word_between(("easy:first_after=48h,refresh=yes", "kernel"), ("easy:first_after=48h", "kernel"))
     'refresh=yes'
     >>> word_between(("easy", "kernel:point=geometric"), ("easy", "kernel")), word_between(("easy", "x"), ("fcfs", "x"))
@@ -209,7 +169,7 @@ def word_between(plan: tuple[str, str], reference: tuple[str, str]) -> str:
 
 
 def _words(policy: str, predictor: str) -> dict[str, str]:
-    """Returns the words of a plan as a user writes them, by name: the settings of the policy that are not the default,
+    """Return the words of a plan as a user writes them, by name: the settings of the policy that are not the default,
     and the parameters of the predictor. The scheduler and the predictor's name are in every plan.
     """
     rules, (name, parameters) = policy_of(policy), parse_spec(predictor)

@@ -121,24 +121,7 @@ class Dataset:
 
 
 def results(folder: str | Path, *, lists: bool = True) -> Any:
-    """Return the results of a study as a polars DataFrame, one row per task in the study's order.
-
-    Parameters
-    ----------
-    folder
-        The folder that `batchcast sweep` wrote.
-    lists
-        Whether to read the columns with lists of users and jobs (`dataset.LISTS`).
-
-    Returns
-    -------
-    polars.DataFrame
-
-    Raises
-    ------
-    NoAnswer
-        If the study has no results.
-    """
+    """Return the results of a study as a polars DataFrame, one row per task in the study's order."""
     import polars as pl
 
     root = Path(folder)
@@ -163,7 +146,7 @@ def _write(table: Any, path: Path, compression: str = "zstd", **options: Any) ->
 
 
 def _read(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """Returns the content of a file; InputError names a file that cannot be read and says what to do."""
+    """Return the content of a file; InputError names a file that cannot be read and says what to do."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,28 +176,7 @@ def measured_seconds(folder: str | Path) -> Seconds:
 def estimate(
     tasks: Sequence[Task], finished: set[str], measured: Seconds, stated: float | None, workers: int
 ) -> list[dict[str, Any]]:
-    """Estimate the cost of a study.
-
-    Parameters
-    ----------
-    tasks
-        All tasks.
-    finished
-        Keys of finished tasks.
-    measured
-        Measured run times of tasks, from `measured_seconds`.
-    stated
-        Run time of a task in seconds as stated in the study, used if no similar task was measured.
-    workers
-        Number of workers that run tasks in parallel.
-
-    Returns
-    -------
-    list of dict
-        One row per log, and one row for all logs: numbers of tasks, seconds per task, core-hours, and time. The time
-        assumes an equal share of the work for each worker, and is at least the longest task. The times are NaN if no
-        run time is known.
-    """
+    """Estimate the cost of a study."""
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
         mine = [task for task in tasks if not log or task.log.name == log]

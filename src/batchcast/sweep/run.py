@@ -110,22 +110,9 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
 
 @contextmanager
 def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[Pool]:
-    """A context with a Dask cluster whose workers are Slurm jobs. A Slurm job that ends early is replaced.
-
-    Parameters
-    ----------
-    wish
-        Resources of the workers, and the network interface.
-    say
-        Function that is called with messages for the user.
-    folder
-        A folder on a file system that the nodes see. The key and the output of the workers are written to this folder.
-
-    Notes
-    -----
-    Traffic is encrypted with a key that is created for this run and that only this user can read. Without the key,
-    other users who reach the scheduler's port cannot run code.
-    """
+    """A context with a Dask cluster whose workers are Slurm jobs. A Slurm job that ends early is replaced."""
+    # Traffic is encrypted with a key that is created for this run and that only this user can read. Without the key,
+    # other users who reach the scheduler's port cannot run code.
     if not wish.interface:
         raise UsageError(
             "--pool slurm: name the network interface by which nodes reach this host ([slurm] interface in the study, "
@@ -190,33 +177,9 @@ def run(
     tick: Callable[[int], None] = lambda done: None,
     tell: Callable[[Failed], None] = lambda one: None,
 ) -> list[Failed]:
-    """Perform tasks on a pool, and store each result when it arrives.
-
-    Parameters
-    ----------
-    tasks
-        The tasks.
-    pool
-        The pool. At most `pool.window` tasks are unfinished at once.
-    keep
-        Function that stores a result.
-    perform
-        Function that performs a task, in a worker.
-    tick
-        Function that is called with the number of finished tasks.
-    tell
-        Function that is called with each failed task.
-
-    Returns
-    -------
-    list of Failed
-        The tasks that failed.
-
-    Notes
-    -----
-    If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that ran alone
-    when a process died counts as failed.
-    """
+    """Perform tasks on a pool, and store each result when it arrives."""
+    # If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that ran
+    # alone when a process died counts as failed.
     waiting, suspects = deque(tasks), deque[Task]()
     failed: list[Failed] = []
     finished = 0
@@ -245,14 +208,14 @@ def run(
 
 
 def _error(future: Future[Any]) -> BaseException | None:
-    """Returns the exception of a future, or None."""
+    """Return the exception of a future, or None."""
     if future.cancelled():
         raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
     return future.exception()
 
 
 def _outcome(future: Future[Any], task: Task) -> Any:
-    """Returns a task's row or failure, including failures that the cluster reports (such as a worker killed
+    """Return a task's row or failure, including failures that the cluster reports (such as a worker killed
     repeatedly).
     """
     error = _error(future)

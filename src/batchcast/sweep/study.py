@@ -107,25 +107,6 @@ class Study(_Part, frozen=True):
 def read_study(text: str, path: str = "study.toml") -> Study:
     """Read a study from a TOML text.
 
-    Parameters
-    ----------
-    text
-        The study as TOML text.
-    path
-        Name of the study's file in messages.
-
-    Returns
-    -------
-    Study
-
-    Raises
-    ------
-    InputError
-        If the text is not TOML, a key or value is not accepted, or two logs or periods have the same name. The message
-        has the number of the line.
-
-    Examples
-    --------
     >>> study = read_study('policies = ["easy", "fcfs"]\\npredictors = ["requested"]\\n[[log]]\\npath = "a.swf"')
     >>> study.pairs, study.log[0].name
     ([('easy', 'requested'), ('fcfs', 'requested')], 'a')
@@ -235,8 +216,6 @@ def setting(key: str, value: Any) -> Any:
 def stem(path: str) -> str:
     """Return a file's name without folder and endings, as the name of a log.
 
-    Examples
-    --------
     >>> stem("logs/KTH-SP2-1996-2.1-cln.swf.gz"), stem("jobs.txt")
     ('KTH-SP2-1996-2.1-cln', 'jobs')
     """
@@ -247,8 +226,6 @@ def stem(path: str) -> str:
 def line_of(text: str, word: str) -> int | None:
     """Return the number of the first line that contains a word, from 1; None if there is none.
 
-    Examples
-    --------
     >>> line_of("a = 1\\nb = 2", "b")
     2
     """
@@ -263,7 +240,7 @@ _TABLES: Mapping[str, Any] = {
 
 
 def _refused(path: str, text: str, message: str) -> InputError:
-    """Returns msgspec's error as an InputError: where, what is wrong, and what is accepted."""
+    """Return msgspec's error as an InputError: where, what is wrong, and what is accepted."""
     at = _KEY_PATH.search(message)
     place = re.sub(r"\[(\d+|\.\.\.)\]", "", at["place"]) if at else ""
     if unknown := _UNKNOWN.search(message):

@@ -47,15 +47,6 @@ def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
     """Return batchcast's version and a digest of the source files that determine results.
 
     The first call of the function takes about 20 ms.
-
-    Parameters
-    ----------
-    rooms
-        Folders and files of the package that are digested.
-
-    Returns
-    -------
-    str
     """
     root = Path(__file__).parent.parent
     content = hashlib.sha256()
@@ -71,8 +62,6 @@ def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
 def code_of(predictor: str) -> str:
     """Return `own_code`, extended by a digest of the source of a user's predictor (MODULE:CLASS).
 
-    Examples
-    --------
     >>> code_of("requested") == own_code()
     True
     """
@@ -129,8 +118,6 @@ class Task:
 def words_of(settings: Mapping[str, Any]) -> str:
     """Return settings as text, sorted by name; empty if there are none.
 
-    Examples
-    --------
     >>> words_of({"wide": "cut", "total": 64.0})
     'total=64.0 wide=cut'
     """
@@ -138,24 +125,7 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
-    """Return the tasks of a study in order; tasks with the same replicate follow each other.
-
-    Parameters
-    ----------
-    study
-        The study. Every log is read once for its digest.
-    folder
-        The folder to which relative paths of logs refer.
-
-    Returns
-    -------
-    list of Task
-
-    Raises
-    ------
-    InputError
-        If a log does not exist.
-    """
+    """Return the tasks of a study in order; tasks with the same replicate follow each other."""
     every = []
     chosen = [{k: setting(k, v) for k, v in {**study.settings, **dict(zip(study.vary, values))}.items()}
               for values in product(*study.vary.values())]  # fmt: skip
@@ -230,7 +200,7 @@ def perform(task: Task) -> dict[str, Any]:
 
 
 def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) -> dict[str, Any]:
-    """Returns the geometric mean slowdown, each user's number of jobs and waits, and for replicate 0 each job's
+    """Return the geometric mean slowdown, each user's number of jobs and waits, and for replicate 0 each job's
     measures and group.
     """
     wait = schedule.wait_time
@@ -254,7 +224,7 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
 
 @lru_cache(maxsize=2)
 def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) -> Trace:
-    """Returns a replicate of a period of a log; replicate 0 is the period itself. The random draws depend on the seed
+    """Return a replicate of a period of a log; replicate 0 is the period itself. The random draws depend on the seed
     and the replicate's number.
     """
     trace = _opened(log, digest)
@@ -265,7 +235,7 @@ def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) ->
 
 @lru_cache(maxsize=2)
 def _opened(log: LogFile, digest: str) -> Trace:
-    """Returns a log as `batchcast simulate` opens it; InputError if the file has changed since the study began."""
+    """Return a log as `batchcast simulate` opens it; InputError if the file has changed since the study began."""
     trace = opening_of(log).open(log.path)
     if trace.info.sha256 != digest:
         raise InputError(f"{log.path}: its content changed since the study began", hint="start the sweep again")

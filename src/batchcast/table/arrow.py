@@ -19,31 +19,7 @@ from .trace import Trace
 
 
 def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Values | None:
-    """Convert a pyarrow ChunkedArray to a column of a trace.
-
-    Parameters
-    ----------
-    name
-        Name of the column, for messages.
-    values
-        The ChunkedArray.
-    kind
-        Kind of the result: `id`, `instant`, `number` or `nominal`. If `kind` is empty, the Arrow type decides.
-    is_mixed
-        Whether the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
-
-    Returns
-    -------
-    ndarray, Nominal or None
-        The column as float64 numbers, names or ids. The result is None if the Arrow type is nested.
-
-    Raises
-    ------
-    ArrowInvalid, ValueError
-        If the values cannot be read as `kind`.
-    UsageError
-        If the values cannot be read as `kind`; the message names the row and the value.
-    """
+    """Convert a pyarrow ChunkedArray to a column of a trace."""
     import pyarrow as pa
 
     values = _unwrapped(pa, values)
@@ -58,7 +34,7 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
 
 
 def _unwrapped(pa: Any, values: Any) -> Any:
-    """Returns the values with plain storage types: no extension or run-end-encoded types, and `string` for all
+    """Return the values with plain storage types: no extension or run-end-encoded types, and `string` for all
     texts.
     """
     import pyarrow.compute as pc
@@ -74,17 +50,17 @@ def _unwrapped(pa: Any, values: Any) -> Any:
 
 
 def _value_type(pa: Any, values: Any) -> Any:
-    """Returns the type of the values, or of the dictionary's values if they are dictionary-encoded."""
+    """Return the type of the values, or of the dictionary's values if they are dictionary-encoded."""
     return values.type.value_type if pa.types.is_dictionary(values.type) else values.type
 
 
 def _unpacked(pa: Any, values: Any) -> Any:
-    """Returns the values without dictionary encoding."""
+    """Return the values without dictionary encoding."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
-    """Returns the values as float64, with times and durations in seconds."""
+    """Return the values as float64, with times and durations in seconds."""
     types = pa.types
     if types.is_string(values.type):
         values = _parsed(pa, name, values, kind)
@@ -101,7 +77,7 @@ def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
 
 
 def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
-    """Returns texts as numbers, or as timestamps in a column of instants; UsageError names the row and the value."""
+    """Return texts as numbers, or as timestamps in a column of instants; UsageError names the row and the value."""
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)
@@ -113,14 +89,14 @@ def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
 
 
 def _plain_names(pa: Any, values: Any) -> Nominal:
-    """Returns values that are not texts as names: whole numbers stay numbers, other values are converted to text."""
+    """Return values that are not texts as names: whole numbers stay numbers, other values are converted to text."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_null(values.type):
         return Nominal.encode(values.to_pylist())
     return _names(pa, values.cast(pa.string()), False)
 
 
 def _names(pa: Any, values: Any, is_mixed: bool) -> Nominal:
-    """Returns texts as codes into sorted categories; categories that occur twice in the Arrow dictionary are merged."""
+    """Return texts as codes into sorted categories; categories that occur twice in the Arrow dictionary are merged."""
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     combined = values.unify_dictionaries().combine_chunks()
@@ -200,14 +176,14 @@ _FORMS = {"id": "job ids", "instant": "times", "number": "numbers", "nominal": "
 
 
 def _kind_of(column: str, is_nominal: bool) -> str:
-    """Returns the kind (`number`, `nominal`, ...) to which a column is converted; empty if its Arrow type decides."""
+    """Return the kind (`number`, `nominal`, ...) to which a column is converted; empty if its Arrow type decides."""
     if column in COLUMNS:
         return "instant" if column in INSTANTS else COLUMNS[column].kind
     return "nominal" if is_nominal else ""
 
 
 def _table(pa: Any, table: Any, name: str) -> Any:
-    """Returns the object as a validated pyarrow Table."""
+    """Return the object as a validated pyarrow Table."""
     try:
         if not isinstance(table, pa.Table):
             table = pa.table(table)
@@ -230,7 +206,7 @@ def _check_names(names: Sequence[str], source: str) -> None:
 
 
 def _note(text: bytes | None, name: str) -> tuple[LogInfo, Collection[str], Collection[str]]:
-    """Returns the log's provenance from batchcast's metadata of a table, the columns of names, and the columns that mix
+    """Return the log's provenance from batchcast's metadata of a table, the columns of names, and the columns that mix
     whole numbers and texts; all are empty if batchcast did not write the table."""
     if text is None:
         return LogInfo(), (), ()
@@ -251,22 +227,6 @@ def _note(text: bytes | None, name: str) -> tuple[LogInfo, Collection[str], Coll
 def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
     """Build a `LogInfo` from the mapping that `info_to_json` returns.
 
-    Parameters
-    ----------
-    plain
-        The mapping. Keys that this version of batchcast does not know are ignored.
-
-    Returns
-    -------
-    LogInfo
-
-    Raises
-    ------
-    TypeError
-        If a value has the wrong type.
-
-    Examples
-    --------
     >>> info_from_json(info_to_json(LogInfo(names={"user_id": {3: "ada"}}))).names
     {'user_id': {3: 'ada'}}
     """

@@ -24,67 +24,31 @@ from ..units import shortest
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """The provenance of a trace: its source, its time zone, its machine, and how batchcast has changed the data.
+    """The provenance of a trace: its source, its time zone, its machine, and how batchcast has changed the data."""
 
-    Attributes
-    ----------
-    source, format, sha256
-        The log's file, the file's format, and the file's digest.
-    unix_start
-        Epoch second at which the log's clock reads 0.
-    timezone, timezone_source
-        The time zone of the log, and the source of this information.
-    max_procs, max_nodes
-        Processors and nodes of the machine. NaN means unknown.
-    max_procs_source
-        Where `max_procs` comes from: `header`, `--procs-total`, `peak` or `unknown`.
-    header
-        The log's header fields.
-    names
-        For each column with numeric codes, the names that the codes stand for.
-    known_at_submit
-        Undeclared columns that the user marked as known at submission, see `Trace.knowing`.
-    dropped
-        Number of records that were left out, by rule for irregular data.
-    notes
-        Messages about the log for people (unsorted input, a wrong header), in order of appearance.
-    private
-        Whether results must hide user names.
-    memory_per
-        The unit of the memory columns: `job`, or `processor` in SWF.
-    """
-
-    source: str = "(memory)"
+    source: str = "(memory)"  # The log's file, the file's format, and the file's digest
     format: str = "memory"
     sha256: str = ""
-    unix_start: float = 0.0
-    timezone: str = "UTC"
+    unix_start: float = 0.0  # Epoch second at which the log's clock reads 0
+    timezone: str = "UTC"  # The time zone of the log, and the source of this information
     timezone_source: str = "default"
-    max_procs: float = float("nan")
-    max_procs_source: str = "unknown"
+    max_procs: float = float("nan")  # Processors and nodes of the machine. NaN means unknown.
+    max_procs_source: str = "unknown"  # Where `max_procs` comes from: `header`, `--procs-total`, `peak` or `unknown`
     max_nodes: float = float("nan")
-    header: Mapping[str, str] = field(default_factory=dict)
+    header: Mapping[str, str] = field(default_factory=dict)  # The log's header fields
+    # For each column with numeric codes, the names that the codes stand for.
     names: Mapping[str, Mapping[int | str, str]] = field(default_factory=dict)
+    # Undeclared columns that the user marked as known at submission, see `Trace.knowing`.
     known_at_submit: tuple[str, ...] = ()
+    # Number of records that were left out, by rule for irregular data.
     dropped: Mapping[str, int] = field(default_factory=dict)
+    # Messages about the log for people (unsorted input, a wrong header), in order of appearance.
     notes: tuple[str, ...] = ()
-    private: bool = False
-    memory_per: str = "job"
+    private: bool = False  # Whether results must hide user names
+    memory_per: str = "job"  # The unit of the memory columns: `job`, or `processor` in SWF
 
     def with_dropped(self, rule: str, count: int) -> LogInfo:
-        """Return a copy in which more records are counted as left out by a rule.
-
-        Parameters
-        ----------
-        rule
-            Name of the rule by which records are left out.
-        count
-            Number of further records. A count of 0 is recorded too, and shows that the rule was applied.
-
-        Returns
-        -------
-        LogInfo
-        """
+        """Return a copy in which more records are counted as left out by a rule."""
         return replace(self, dropped={**self.dropped, rule: self.dropped.get(rule, 0) + int(count)})
 
     def with_note(self, note: str) -> LogInfo:
@@ -94,18 +58,10 @@ class LogInfo:
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """A dictionary-coded column of names.
+    """A dictionary-coded column of names."""
 
-    Attributes
-    ----------
-    codes
-        Index of each row's category, int32, shape (n,); -1 means that the name is unknown.
-    categories
-        The distinct names, as whole numbers or texts.
-    """
-
-    codes: np.ndarray
-    categories: tuple[int | str, ...]
+    codes: np.ndarray  # Index of each row's category, int32, shape (n,); -1 means that the name is unknown
+    categories: tuple[int | str, ...]  # The distinct names, as whole numbers or texts
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -114,18 +70,6 @@ class Nominal:
     def encode(cls, values: Sequence[Any] | np.ndarray) -> Nominal:
         """Encode plain values.
 
-        Parameters
-        ----------
-        values
-            The names to encode, shape (n,). None and NaN mean unknown.
-
-        Returns
-        -------
-        Nominal
-            A column with sorted categories, numbers before texts.
-
-        Examples
-        --------
         >>> Nominal.encode(["b", None, "a", "b"])
         Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=('a', 'b'))
         """
@@ -143,8 +87,6 @@ class Nominal:
     def recode(cls, codes: np.ndarray, names: Sequence[int | str | None]) -> Nominal:
         """Build a column from codes into names that can be unsorted, repeated or None (unknown).
 
-        Examples
-        --------
         >>> Nominal.recode(np.array([0, 1, 2, -1]), ["b", None, "a"])
         Nominal(codes=array([ 1, -1,  0, -1], dtype=int32), categories=('a', 'b'))
         """
@@ -231,22 +173,6 @@ def did_you_mean(name: str, accepted: Iterable[str], most: int = 3) -> str:
 def columns_of(source: Any) -> dict[str, Any]:
     """Return the columns of a mapping or a data frame as sequences by name.
 
-    Parameters
-    ----------
-    source
-        A mapping of column names to sequences, or a pandas DataFrame.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    UsageError
-        If the source is of another type, a name occurs twice, or a name looks like a misspelt column of batchcast.
-
-    Examples
-    --------
     >>> columns_of({"submit_time": [0.0]})
     {'submit_time': [0.0]}
     """
@@ -277,30 +203,6 @@ _DECLARED = {name.replace("_", ""): name for name in COLUMNS} | {"submit": "subm
 def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     """Convert a sequence to the kind of column that its name implies.
 
-    Parameters
-    ----------
-    name
-        Name of the column. Names that batchcast does not declare become numbers if all values are numbers, else names.
-    values
-        A sequence of one value per job. None, NaN, NaT and NA mean unknown, and bytes are decoded as UTF-8. Dates can
-        be datetime64, pandas or datetime values, or ISO 8601 texts in columns of instants; dates without a zone are in
-        UTC.
-    unix_start
-        Epoch second at which the log's clock reads 0. Dates are converted to seconds on the log's clock.
-
-    Returns
-    -------
-    ndarray or Nominal
-        Numbers as float64 with times in seconds, names dictionary-coded, ids unchanged.
-
-    Raises
-    ------
-    UsageError
-        If a column that batchcast declares as numeric contains any other value. The message names column, row and
-        value.
-
-    Examples
-    --------
     >>> as_column("submit_time", np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")).tolist()
     [86400.0, nan]
     >>> as_column("submit_time", ["1970-01-01 00:01:30", "90"])
@@ -328,7 +230,7 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
 
 
 def _array(name: str, values: Any) -> np.ndarray:
-    """Returns the values as a one-dimensional NumPy array; missing values of pandas types become None, NaN or NaT."""
+    """Return the values as a one-dimensional NumPy array; missing values of pandas types become None, NaN or NaT."""
     if hasattr(values, "notna") and hasattr(values, "to_numpy"):
         kind = str(values.dtype)
         if kind.startswith("datetime64"):
@@ -353,7 +255,7 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _ids(array: np.ndarray) -> np.ndarray:
-    """Returns ids as int64 if all of them are whole numbers, else as text; a missing id becomes `row` and the row's
+    """Return ids as int64 if all of them are whole numbers, else as text; a missing id becomes `row` and the row's
     number.
     """
     kind = array.dtype.kind
@@ -379,7 +281,7 @@ def _holds_time(array: np.ndarray) -> bool:
 
 
 def _seconds(array: np.ndarray, unix_start: float) -> np.ndarray:
-    """Returns NumPy dates and durations as seconds."""
+    """Return NumPy dates and durations as seconds."""
     missing = np.isnat(array)
     unit = "datetime64[us]" if array.dtype.kind == "M" else "timedelta64[us]"
     seconds: np.ndarray = array.astype(unit).astype(np.int64) / 1e6
@@ -388,7 +290,7 @@ def _seconds(array: np.ndarray, unix_start: float) -> np.ndarray:
 
 
 def _number(name: str, row: int, value: Any, unix_start: float, is_time: bool) -> float:
-    """Returns one value of a column as a number, or as seconds if the column has dates or durations (`is_time`); NaN if
+    """Return one value of a column as a number, or as seconds if the column has dates or durations (`is_time`); NaN if
     the value is missing. A column of instants can have dates as text."""
     if not is_time:
         try:
@@ -413,28 +315,14 @@ def _number(name: str, row: int, value: Any, unix_start: float, is_time: bool) -
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:
-    """Build the error for a numeric column with a value that is not a number.
-
-    Parameters
-    ----------
-    name
-        The column.
-    row
-        The row number, counted from 1.
-    value
-        The value.
-
-    Returns
-    -------
-    UsageError
-    """
+    """Build the error for a numeric column with a value that is not a number."""
     dates = ", dates, texts such as 2024-01-31T08:00:00" if name in INSTANTS else ""
     forms = f"numbers{dates}; None or NaN for unknown"
     return UsageError(f"{name}: row {row} is not a number: {str(value)[:80]!r} (accepted: {forms})")
 
 
 def _own_kind(array: np.ndarray) -> Values:
-    """Returns an undeclared column: numbers if all values are numbers, else names."""
+    """Return an undeclared column: numbers if all values are numbers, else names."""
     from decimal import Decimal  # imported here because few logs have undeclared columns
 
     plain = array.tolist()
@@ -449,32 +337,14 @@ NO_SUBMIT = "no submit_time"
 def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
     """Mark impossible numbers as unknown and drop rows without a submit time.
 
-    Parameters
-    ----------
-    columns
-        The columns of the log, by name.
-    info
-        The provenance.
-
-    Returns
-    -------
-    columns : dict
-        The columns. Columns without impossible values are the same objects as before.
-    info : LogInfo
-        The log's provenance, with notes about changed values and counts of dropped rows.
-
-    Notes
-    -----
-    In declared columns of numbers, negative and infinite values become NaN. A note reports the replaced values, except
-    -1, by which many logs mark unknown values. Instants may be negative, because they are on the log's own clock. A
-    wait may also be negative (a start recorded before the submission); a replay counts negative waits. O(values).
-
-    Examples
-    --------
     >>> columns, info = sound({"submit_time": np.zeros(3), "run_time": np.array([-1.0, 5.0, -3.0])}, LogInfo())
     >>> columns["run_time"].tolist(), info.notes
     ([nan, 5.0, nan], ('1 values of run_time: negative, read as unknown (first: -3)',))
     """
+    # In declared columns of numbers, negative and infinite values become NaN. A note reports the replaced values,
+    # except -1, by which many logs mark unknown values. Instants may be negative, because they are on the log's own
+    # clock. A wait may also be negative (a start recorded before the submission); a replay counts negative waits.
+    # O(values).
     results = dict(columns)
     for name, values in columns.items():
         declared = COLUMNS.get(name)
@@ -497,22 +367,8 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
 
 
 def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
-    """Sort jobs by submit time, then job id, then row.
-
-    Parameters
-    ----------
-    submit_time, job_id
-        Submit times in seconds and job ids, shape (n,).
-
-    Returns
-    -------
-    ndarray
-        Row numbers in log order, shape (n,).
-
-    Notes
-    -----
-    Costs O(n log n), or O(n) if the jobs are in order already.
-    """
+    """Sort jobs by submit time, then job id, then row."""
+    # Costs O(n log n), or O(n) if the jobs are in order already.
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)
     is_sorted = np.ones(max(len(submit) - 1, 0), dtype=bool)
@@ -539,7 +395,7 @@ def in_log_order(columns: dict[str, Values]) -> tuple[dict[str, Values], bool]:
 
 
 def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two numbers for each text id, (12, 3) for 12_3 and 12+3; ids without a leading number sort last."""
+    """Return two numbers for each text id, (12, 3) for 12_3 and 12+3; ids without a leading number sort last."""
     parts = [re.match(r"(\d+)(?:\D+(\d+))?", str(text)) for text in ids.tolist()]
     major = np.array([float(m[1]) if m else np.inf for m in parts])
     minor = np.array([float(m[2]) if m and m[2] else -1.0 for m in parts])

@@ -20,31 +20,19 @@ MOSTLY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Requested and used memory of jobs, in KiB per `per`.
+    """Requested and used memory of jobs, in KiB per `per`."""
 
-    Attributes
-    ----------
-    per
-        The unit of comparison: `node`, `processor` or `job`.
-    requested_kib, used_kib
-        Requested and used memory in KiB, shape (n,). NaN means unknown. `used_kib` is all NaN if the log's column is a
-        copy of the request.
-    ended
-        Whether each job ran out of memory, shape (n,). A job that ran out of memory needed more than `requested_kib`,
-        and its `used_kib` is a lower bound.
-    copied
-        Share of jobs whose used memory equals the request. NaN if request and use are both known for fewer than 20
-        jobs.
-    zeros
-        Number of jobs with a recorded use of 0, which means that the use was not measured.
-    """
-
-    per: str
+    per: str  # The unit of comparison: `node`, `processor` or `job`
+    # Requested and used memory in KiB, shape (n,). NaN means unknown. `used_kib` is all NaN if the log's column is a
+    # copy of the request.
     requested_kib: np.ndarray
     used_kib: np.ndarray
+    # Whether each job ran out of memory, shape (n,). A job that ran out of memory needed more than `requested_kib`, and
+    # its `used_kib` is a lower bound.
     ended: np.ndarray
+    # Share of jobs whose used memory equals the request. NaN if request and use are both known for fewer than 20 jobs.
     copied: float
-    zeros: int
+    zeros: int  # Number of jobs with a recorded use of 0, which means that the use was not measured
 
     @property
     def is_measured(self) -> bool:
@@ -60,31 +48,17 @@ class MemoryUse:
 def memory_use(trace: Trace) -> MemoryUse:
     """Convert requested and used memory to one unit.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    MemoryUse
-
-    Notes
-    -----
-    The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor if at
-    least 90 % have a processor count, else the log's own unit. Requested memory is divided by the requested nodes
-    (processors), and used memory by the allocated nodes (processors). If the requested or the allocated count is
-    unknown, the other count is used for both. If used memory equals the request in 90 % of the jobs, as in the log
-    HPC2N, it is treated as unknown. O(n).
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "req_nodes": [2, 1], "req_mem_kib": [4096.0, 1024.0],
     ...     "used_mem_kib": [1000.0, 0.0], "status": ["completed", "completed"]})
     >>> use = memory_use(log)
     >>> use.per, use.requested_kib.tolist(), use.used_kib.tolist(), use.zeros
     ('node', [2048.0, 1024.0], [500.0, nan], 1)
     """
+    # The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor if at
+    # least 90 % have a processor count, else the log's own unit. Requested memory is divided by the requested nodes
+    # (processors), and used memory by the allocated nodes (processors). If the requested or the allocated count is
+    # unknown, the other count is used for both. If used memory equals the request in 90 % of the jobs, as in the log
+    # HPC2N, it is treated as unknown. O(n).
     per = _unit(trace)
     asked, used = share_of(trace, "req_mem_kib", per), share_of(trace, "used_mem_kib", per)
     zeros = int((used == 0).sum())
@@ -99,22 +73,7 @@ def memory_use(trace: Trace) -> MemoryUse:
 
 
 def share_of(trace: Trace, name: str, per: str = "") -> np.ndarray:
-    """Convert one memory column to a unit.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    name
-        Name of the memory column, `req_mem_kib` or `used_mem_kib`.
-    per
-        `node`, `processor` (as SWF stores memory) or `job`. Default: the unit that `memory_use` would choose.
-
-    Returns
-    -------
-    ndarray
-        KiB per node, per processor or per job, shape (n,). NaN if the number of nodes or processors is unknown.
-    """
+    """Convert one memory column to a unit."""
     per = per or _unit(trace)
     rule = "req" if name == "req_mem_kib" else "alloc"
     values = trace.number(name)
@@ -126,29 +85,14 @@ def share_of(trace: Trace, name: str, per: str = "") -> np.ndarray:
 
 
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
-    """Return the number of nodes or processors of each job.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    per
-        What to count: `node`, `processor` or `job`.
-    rule
-        `req`: the requested number, or the allocated number if the request is unknown. `alloc`: the reverse.
-
-    Returns
-    -------
-    ndarray
-        Counts, shape (n,); 1 for `job`, NaN for unknown.
-    """
+    """Return the number of nodes or processors of each job."""
     if per == "job":
         return np.ones(len(trace))
     return trace.procs(rule) if per == "processor" else trace.count("nodes", rule)
 
 
 def _unit(trace: Trace) -> str:
-    """Returns the unit in which the memory of a log's jobs is compared."""
+    """Return the unit in which the memory of a log's jobs is compared."""
     amounts = ~np.isnan(trace.number("req_mem_kib")) | ~np.isnan(trace.number("used_mem_kib"))
     if not amounts.any():
         return "job"

@@ -22,12 +22,12 @@ from .columns import LogInfo, Nominal
 
 
 def _plain(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the columns as arrays or as lists of one type."""
+    """Return the columns as arrays or as lists of one type."""
     return {name: values if isinstance(values, np.ndarray) else _one_kind(values) for name, values in columns.items()}
 
 
 def _one_kind(values: Any) -> list[Any]:
-    """Returns the values of a column as a list of one type; values of several types become texts."""
+    """Return the values of a column as a list of one type; values of several types become texts."""
     plain = values.decode() if isinstance(values, Nominal) else list(values)
     kinds = {type(value) for value in plain if value is not None}
     if kinds <= {int, float}:
@@ -38,19 +38,6 @@ def _one_kind(values: Any) -> list[Any]:
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Convert result rows to columns.
 
-    Parameters
-    ----------
-    rows
-        Dictionaries. A key that a row lacks becomes None. A mapping from measures to objects, such as `differences`,
-        becomes columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end
-        of its interval.
-
-    Returns
-    -------
-    dict
-
-    Examples
-    --------
     >>> by_column([{"a": 1}, {"a": 2, "b": "x"}])
     {'a': [1, 2], 'b': [None, 'x']}
     """
@@ -61,8 +48,6 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a row as flat values, with the column names of a data frame.
 
-    Examples
-    --------
     >>> from batchcast.metrics.paired import Difference
     >>> [*flat({"jobs": 9, "differences": {"mae_s": Difference(-5.0, -8.0, -2.0)}})][:4]
     ['jobs', 'mae_s_difference', 'mae_s_difference_low', 'mae_s_difference_high']
@@ -83,19 +68,6 @@ def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
     """Render a few rows as an HTML table, with all texts escaped.
 
-    Parameters
-    ----------
-    columns
-        The table's columns, by name. Unknown values are shown as empty cells.
-    title
-        The caption.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> html_table({"name": ["<b>", None]})
     '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr><tr><td></td></tr></tbody></table>'
     """
@@ -107,7 +79,7 @@ def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
 
 
 def _cell(value: Any) -> str:
-    """Returns a value as the text of an HTML cell."""
+    """Return a value as the text of an HTML cell."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -175,18 +147,12 @@ def info_to_json(info: LogInfo) -> dict[str, Any]:
 
 
 def arrow() -> tuple[Any, Any]:
-    """Import pyarrow and its Parquet module.
-
-    Raises
-    ------
-    UsageError
-        If pyarrow or Parquet support is not installed. The error message has the install command.
-    """
+    """Import pyarrow and its Parquet module."""
     return _needed("pyarrow", NEEDED, "parquet"), _needed("pyarrow.parquet", NEEDED, "parquet")
 
 
 def _needed(module: str, problem: str, extra: str) -> Any:
-    """Returns an imported module; UsageError with the install command of the extra if it is not installed."""
+    """Return an imported module; UsageError with the install command of the extra if it is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -194,7 +160,7 @@ def _needed(module: str, problem: str, extra: str) -> Any:
 
 
 def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:
-    """Returns names as an Arrow dictionary array; mixed categories are stored as JSON texts."""
+    """Return names as an Arrow dictionary array; mixed categories are stored as JSON texts."""
     categories = [json.dumps(c) for c in values.categories] if is_mixed else list(values.categories)
     kind = pa.int64() if categories and isinstance(categories[0], int) else pa.string()
     codes = pa.array(values.codes, mask=values.codes < 0)
@@ -231,18 +197,18 @@ class Result:
         raise NotImplementedError
 
     def _attrs(self) -> Mapping[str, Any]:
-        """Returns the values for the `attrs` of a pandas frame."""
+        """Return the values for the `attrs` of a pandas frame."""
         return {}
 
     def _tables(self) -> Mapping[str, Columns]:
-        """Returns the tables that a notebook shows, by caption."""
+        """Return the tables that a notebook shows, by caption."""
         columns = self.columns()
         rows = len(next(iter(columns.values()), ()))
         caption = repr(self).strip("<>") + (f", the first {FIRST}" if rows > FIRST else "")
         return {caption: {name: _first(values) for name, values in columns.items()}}
 
     def _summary(self) -> Mapping[str, Columns]:
-        """Returns the tables of `summary`, by caption."""
+        """Return the tables of `summary`, by caption."""
         return self._tables()
 
     def summary(self) -> str:
@@ -262,7 +228,7 @@ class Result:
         return "\n\n".join(text_table(table, title, self._printed, FITS) for title, table in self._summary().items())
 
     def _described(self) -> Mapping[str, Columns]:
-        """Returns the summary of a result with a row per job."""
+        """Return the summary of a result with a row per job."""
         from .text import described
 
         caption = repr(self).strip("<>").partition(": ")[0].partition(", ")[0]  # `1,000 jobs` is a number with a noun
@@ -362,6 +328,6 @@ class Rows(Result):
 
 
 def _first(values: Any) -> Sequence[Any]:
-    """Returns the first values of a column as a list."""
+    """Return the first values of a column as a list."""
     head: Any = Nominal(values.codes[:FIRST], values.categories).decode() if isinstance(values, Nominal) else values
     return list(head[:FIRST].tolist() if hasattr(head, "tolist") else head[:FIRST])

@@ -25,24 +25,6 @@ _SHARE = re.compile(r".*_(?:share|rate)|share_.*|coverage_\d+|interval_\d+|users
 def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = (), rows: int = ROWS) -> str:
     """Format the first rows as a table of at most 100 characters per line.
 
-    Parameters
-    ----------
-    columns
-        The table's columns, by name.
-    caption
-        First line of the table.
-    names
-        Names of the columns to show. Default: all. Columns that do not exist or exceed the width are left out.
-    rows
-        Maximum number of rows to show.
-
-    Returns
-    -------
-    str
-        The last line says how many rows and columns are not shown.
-
-    Examples
-    --------
     >>> print(text_table({"predictor": ["a", "b"], "mae_s": [60.0, 5400.0], "apa": [0.5, None]}, "2 methods"))
     2 methods
     predictor       mae_s   apa
@@ -68,7 +50,7 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[str]:
-    """Returns the first values of a column as text; a difference is followed by its confidence interval, if it has
+    """Return the first values of a column as text; a difference is followed by its confidence interval, if it has
     one."""
     texts = [cell(name, value) for value in list(columns[name])[:rows]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:rows] for end in ("low", "high"))
@@ -82,18 +64,6 @@ def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Describe columns that have one row per job: number of known values, and quantiles of numbers or the number of
     distinct names.
 
-    Parameters
-    ----------
-    columns
-        The columns to describe, by name.
-
-    Returns
-    -------
-    dict
-        A row per column, with texts in the columns' units.
-
-    Examples
-    --------
     >>> described({"run_time": np.array([60.0, np.nan, 180.0]), "user_id": ["ada", "bo", "ada"]})["median"]
     ['2 min', '2 names']
     """
@@ -115,19 +85,6 @@ def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
 def cell(name: str, value: Any) -> str:
     """Format a value in the unit that the column's name implies: seconds as a duration, shares in percent.
 
-    Parameters
-    ----------
-    name
-        Name of the column.
-    value
-        The value. None and NaN are shown as a dash.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> cell("mae_s", 90.0), cell("mae_s_difference", -90.0), cell("coverage_90", 0.912), cell("jobs", 4933)
     ('1 min 30 s', '-1 min 30 s', '91.2 %', '4,933')
     """
@@ -142,7 +99,7 @@ def cell(name: str, value: Any) -> str:
 
 
 def _amount(name: str, value: Any) -> str:
-    """Returns an amount as text, in the unit that its column's name implies."""
+    """Return an amount as text, in the unit that its column's name implies."""
     unit = COLUMNS[name].unit if name in COLUMNS else "s" if name.endswith("_s") else ""
     number = float(value)
     if name in PLAIN:

@@ -169,25 +169,6 @@ class Trace(Result):
     def __getitem__(self, key: Any) -> np.ndarray | Trace | JobRecord:
         """Return a column by name, one job by its position, or the trace of selected rows.
 
-        Parameters
-        ----------
-        key
-            A column name, a position, or rows as a mask, a slice or row numbers.
-
-        Returns
-        -------
-        ndarray, JobRecord or Trace
-            A column of numbers is float64. A column of names has plain values, with None for unknown. `start_time` and
-            `end_time` are computed from submit time, wait and run time. A column that batchcast declares but the log
-            does not have contains only unknown values.
-
-        Raises
-        ------
-        UsageError
-            If neither the log nor batchcast has a column of this name.
-
-        Examples
-        --------
         >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [60, 90], "user_id": ["ada", None]})
         >>> log["user_id"].tolist(), log[log["run_time"] > 60]["submit_time"].tolist()
         (['ada', None], [5.0])
@@ -207,7 +188,7 @@ class Trace(Result):
         return values if isinstance(values, np.ndarray) else np.array([*values.categories, None], object)[values.codes]
 
     def _job(self, place: int) -> JobRecord:
-        """Returns the record of one job; a negative position counts from the end."""
+        """Return the record of one job; a negative position counts from the end."""
         if not -self._length <= place < self._length:
             raise IndexError(f"log[{place}]: the log has {self._length} jobs")
         row = place % self._length
@@ -518,37 +499,19 @@ class Trace(Result):
             yield JobRecord(request, wait, run, status)
 
     def _plain(self, values: Values | None, name: str) -> Iterable[Any]:
-        """Returns a column as plain values; the values of a missing column are all unknown."""
+        """Return a column as plain values; the values of a missing column are all unknown."""
         if values is None:
             return repeat(math.nan if DECLARED[name].kind == "number" else None)
         return values.decode() if isinstance(values, Nominal) else values.tolist()
 
 
 def _frozen(values: Values) -> Values:
-    """Returns a column as a read-only column."""
+    """Return a column as a read-only column."""
     return Nominal(frozen(values.codes), values.categories) if isinstance(values, Nominal) else frozen(values)
 
 
 def check_log(trace: Trace) -> Trace:
-    """Check that an argument is a log with at least one job.
-
-    Parameters
-    ----------
-    trace
-        The argument.
-
-    Returns
-    -------
-    Trace
-        The argument.
-
-    Raises
-    ------
-    UsageError
-        If the argument is not a Trace.
-    InputError
-        If the log has no jobs.
-    """
+    """Check that an argument is a log with at least one job."""
     if not isinstance(trace, Trace):
         forms = "a Trace, from read_trace, Trace.from_arrays or from_arrow"
         hint = "batchcast.read_trace reads a file" if isinstance(trace, str) or hasattr(trace, "__fspath__") else ""
@@ -564,31 +527,14 @@ Names = tuple[int | str, ...]
 def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
     """Join traces into one, with all rows in log order.
 
-    Parameters
-    ----------
-    pieces
-        The traces. If some of the traces lack a column, the column's values are unknown for the rows of these traces.
-    info
-        The provenance of the result. Default: the provenance of the first piece.
-
-    Returns
-    -------
-    Trace
-        A trace equal to the result of reading all pieces as one log.
-
-    Notes
-    -----
-    The categories of a nominal column are the names in all pieces. Rows with the same submit time and id keep the order
-    of the pieces. Costs O(rows), or O(rows log rows) if the pieces overlap.
-
-    Examples
-    --------
     >>> early = Trace.from_arrays({"submit_time": [0.0], "user_id": ["eve"]})
     >>> late = Trace.from_arrays({"job_id": [2], "submit_time": [5.0], "user_id": ["ada"], "run_time": [9.0]})
     >>> both = joined([early, late])
     >>> both["user_id"].tolist(), both.nominal("user_id").codes.tolist(), both.run_time.tolist()
     (['eve', 'ada'], [1, 0], [nan, 9.0])
     """
+    # The categories of a nominal column are the names in all pieces. Rows with the same submit time and id keep the
+    # order of the pieces. Costs O(rows), or O(rows log rows) if the pieces overlap.
     if len(pieces) == 1:
         return pieces[0] if info is None else pieces[0].with_info(info)
     columns: dict[str, Values] = {}
@@ -605,19 +551,6 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
 def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
     """Recode the names of some columns with given categories.
 
-    Parameters
-    ----------
-    trace
-        The trace.
-    categories
-        The categories of each column, by column name. The categories must include all names that occur in the column.
-
-    Returns
-    -------
-    Trace
-
-    Examples
-    --------
     >>> piece = Trace.from_arrays({"submit_time": [0.0, 1.0], "user_id": ["eve", None]})
     >>> with_categories(piece, {"user_id": ("ada", "eve")}).nominal("user_id").codes.tolist()
     [1, -1]
@@ -630,17 +563,6 @@ def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
 def summed_notes(notes: Iterable[str]) -> list[str]:
     """Add up notes that differ only in the number at their beginning, and remove repeated notes.
 
-    Parameters
-    ----------
-    notes
-        Notes about the pieces of one log.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
     >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
     ['3 lines left out: x (first: line 3)', 'odd']
     """
@@ -654,12 +576,12 @@ def summed_notes(notes: Iterable[str]) -> list[str]:
 
 
 def _numbers(piece: Trace, name: str) -> np.ndarray:
-    """Returns a column of numbers, all NaN if the piece does not have the column."""
+    """Return a column of numbers, all NaN if the piece does not have the column."""
     return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)
 
 
 def _nominal(piece: Trace, name: str) -> Nominal:
-    """Returns a column as names; numbers become names if another piece has texts in this column."""
+    """Return a column as names; numbers become names if another piece has texts in this column."""
     if name in piece.names and not isinstance(values := piece.column(name), Nominal):
         return Nominal.encode(values)
     return piece.nominal(name) if name in piece.names else Nominal(np.full(len(piece), -1, dtype=np.int32), ())

@@ -155,7 +155,7 @@ def small_workload(count: int = 200, seed: int = 5) -> Trace:
 
 
 def _same(**values: float) -> Trace:
-    """Returns a log of twelve equal jobs."""
+    """Return a log of twelve equal jobs."""
     columns = {"submit_time": 0.0, "run_time": 60.0, "req_time": 60.0, "req_procs": 1.0} | values
     return Trace.from_arrays({name: np.full(12, value) for name, value in columns.items()})
 
@@ -171,7 +171,7 @@ LOGS: dict[str, Callable[[], Trace]] = {
 
 
 def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "requested") -> Schedule:
-    """Returns the schedule of a log under the policy; AssertionError if the simulation rejects it."""
+    """Return the schedule of a log under the policy; AssertionError if the simulation rejects it."""
     where = "on nodes" if nodes else "on a pool"
     try:
         return simulate(log, policy, predictor, total=None if nodes else TOTAL, nodes=nodes)

@@ -136,7 +136,7 @@ def poison(log: Trace, instant: float) -> Trace:
 
 
 def _changed(values: Values, where: np.ndarray) -> Values:
-    """Returns the column with changed values in the rows of `where`; unknown values stay unknown."""
+    """Return the column with changed values in the rows of `where`; unknown values stay unknown."""
     if not isinstance(values, Nominal):
         return np.where(where, values * 3.0 + 1.0, values)
     shifted = np.where(values.codes >= 0, (values.codes + 1) % max(len(values.categories), 1), -1)
@@ -216,7 +216,7 @@ def _answers(
     repeat: int = 1,
     pickle_at: int | None = None,
 ) -> list[tuple[JobRequest, Prediction]]:
-    """Returns the jobs and predictions of a replay of the log, in log order."""
+    """Return the jobs and predictions of a replay of the log, in log order."""
     driver, pairs = Driver({"it": predictor}, SystemState(64.0)), []
     for event in events(log, protocol):
         if not isinstance(event, Submit):
@@ -234,7 +234,7 @@ def _answers(
 
 
 def _points(make: Maker, log: Trace) -> list[tuple[float, Sequence[float]]]:
-    """Returns points and quantiles of all predictions of a replay."""
+    """Return points and quantiles of all predictions of a replay."""
     return [(answer.point, tuple(answer.quantiles)) for _, answer in _answers(make(log), log)]
 
 
@@ -291,7 +291,7 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
     """
 
     def points_of(log: Trace, clock: str) -> np.ndarray:
-        """Returns the points of all predictions in an order of events."""
+        """Return the points of all predictions in an order of events."""
         return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
 
     for clock in CLOCKS[:2]:
@@ -342,7 +342,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
     """
 
     def point_after(history: Iterable[Event], procs: float, later: float, wait: float) -> float:
-        """Returns the prediction for a small job after a job of `procs` processors starts `later` seconds after its
+        """Return the prediction for a small job after a job of `procs` processors starts `later` seconds after its
         submission, with the wait `wait`."""
         predictor, state = make(log), SystemState(total=64.0)
         for event in history:
@@ -407,7 +407,7 @@ def _event(predictor: Any, state: SystemState, event: Any) -> None:
 
 
 def _moved(predictor: Any) -> Any:
-    """Returns the predictor after pickling and loading, as studies and the collector do to move predictors between
+    """Return the predictor after pickling and loading, as studies and the collector do to move predictors between
     processes.
     """
     try:

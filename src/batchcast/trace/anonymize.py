@@ -30,24 +30,7 @@ _BYTES = 32
 
 
 def key_of(path: str | Path) -> tuple[bytes, list[str]]:
-    """Read the key from a file, or create the file with a new random key.
-
-    Parameters
-    ----------
-    path
-        The key file. A new file has 256 random bits in hexadecimal, and mode 0600.
-
-    Returns
-    -------
-    key : bytes
-    notes : list of str
-        Messages for the user: that a key was created, or that other users can read the key file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or written, or has no key.
-    """
+    """Read the key from a file, or create the file with a new random key."""
     target = Path(path)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -72,7 +55,7 @@ def key_in_environment(name: str) -> bytes:
 
 
 def _read(target: Path) -> tuple[bytes, list[str]]:
-    """Returns the key in an existing key file, and a message if others can read the file."""
+    """Return the key in an existing key file, and a message if others can read the file."""
     try:
         text = target.read_text(encoding="utf-8").strip()
         mode = target.stat().st_mode & 0o077
@@ -122,51 +105,14 @@ def anonymize(
 
     The same key gives the same tokens in every log.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    key
-        The secret key.
-    shift
-        Seconds by which every instant is shifted.
-    step
-        If not 0, instants are rounded down and durations up to multiples of this many seconds, so that fewer rows can
-        be identified by the times of a job (see `linkable`).
-    ids
-        `keep`, or `renumber`: job numbers count from 1 in log order, and tasks of an array stay together. Job ids that
-        contain other text are always replaced.
-    keep
-        Names of columns that stay unchanged.
-    numeric
-        Whether all tokens must be numbers, as SWF requires.
-
-    Returns
-    -------
-    trace : Trace
-        The anonymized log, without header, notes, file name and checksum.
-    treatments : list of Treatment
-        What was done with each column.
-
-    Raises
-    ------
-    UsageError
-        If a column in `keep` does not exist.
-    InputError
-        If two names get the same token.
-
-    Notes
-    -----
-    A token is the column's prefix and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value. For a
-    numeric name, the token is the 48 bits as a number. Names of all columns are replaced, except the status. Numbers in
-    declared columns are measurements and stay. Numbers in extra columns are dropped, because their meaning is unknown.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", "bob"], "run_time": [1.0, 2.0]})
     >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
     (['user_574cc7141791', 'user_aaf95e7aceb4'], [1.0, 2.0])
     """
+    # A token is the column's prefix and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value. For a
+    # numeric name, the token is the 48 bits as a number. Names of all columns are replaced, except the status. Numbers
+    # in declared columns are measurements and stay. Numbers in extra columns are dropped, because their meaning is
+    # unknown.
     check_word("ids", ids, ("keep", "renumber"))
     for name in keep:
         if name not in trace.names:
@@ -187,20 +133,6 @@ def linkable(trace: Trace) -> tuple[float, float]:
     Somebody who knows submit time and run time of one job, for example from an e-mail, can find the job's row. The
     row's token then identifies all other jobs of the job's user.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    jobs : float
-        Fraction of the jobs whose submit time and run time are unique in the log. NaN without jobs.
-    users : float
-        Fraction of the users with at least one job of unique times. NaN without users.
-
-    Examples
-    --------
     >>> columns = {"submit_time": [0.0, 0.0, 5.0], "run_time": [1.0, 1.0, 1.0], "user_id": ["a", "b", "b"]}
     >>> alone, users = linkable(Trace.from_arrays(columns)); round(alone, 2), users
     (0.33, 0.5)
@@ -217,8 +149,6 @@ def linkable(trace: Trace) -> tuple[float, float]:
 def token(key: bytes, column: str, value: int | str) -> int:
     """Return 48 bits of the keyed hash of a value of a column. A number and its text have the same hash.
 
-    Examples
-    --------
     >>> f"{token(b'k', 'user_id', 'ada'):012x}", token(b"k", "user_id", 7) == token(b"k", "user_id", "7")
     ('da67dabc951f', True)
     """
@@ -231,8 +161,6 @@ def shift_of(key: bytes) -> float:
 
     Whole weeks keep the day of the week and the time of day.
 
-    Examples
-    --------
     >>> shift_of(b"k") % WEEK, -8 * 53 * WEEK < shift_of(b"k") < -51 * WEEK
     (0.0, True)
     """
@@ -242,7 +170,7 @@ def shift_of(key: bytes) -> float:
 def _treat(
     trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, numeric: bool
 ) -> tuple[Values | None, str, str]:
-    """Returns a column's new values, the word for what was done with the column (see `Treatment`), and an
+    """Return a column's new values, the word for what was done with the column (see `Treatment`), and an
     explanation."""
     values = trace.column(name)
     if keep:
@@ -268,7 +196,7 @@ def _treat(
 
 
 def _replaced(values: Nominal, column: str, key: bytes, numeric: bool) -> Nominal:
-    """Returns the column with tokens as categories, in sorted order and without unused names."""
+    """Return the column with tokens as categories, in sorted order and without unused names."""
     word = TOKENS.get(column, column)
     tokens: dict[int, int | str] = {}
     for code in set(values.codes.tolist()) - {-1}:
@@ -281,7 +209,7 @@ def _replaced(values: Nominal, column: str, key: bytes, numeric: bool) -> Nomina
 
 
 def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str, str]:
-    """Returns the job ids, what was done with them, and an explanation."""
+    """Return the job ids, what was done with them, and an explanation."""
     if ids == "keep":
         others = set() if values.dtype.kind in "iu" else {t for t in values.tolist() if not _PLAIN_ID.fullmatch(t)}
         if not others:
@@ -299,7 +227,7 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
-    """Returns the part of the provenance that is needed to interpret the numbers: clock, zone, machine, unit of
+    """Return the part of the provenance that is needed to interpret the numbers: clock, zone, machine, unit of
     memory, names of kept columns.
     """
     return LogInfo(

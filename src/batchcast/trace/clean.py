@@ -78,36 +78,12 @@ RULES: Mapping[str, Callable[[Trace], Masks]] = MappingProxyType(
 def clean(trace: Trace, rules: Sequence[str]) -> Trace:
     """Drop records by named rules, in the given order.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    rules
-        Names of rules, see `RULES`.
-
-    Returns
-    -------
-    Trace
-        `info.dropped` counts the records that each rule dropped.
-
-    Raises
-    ------
-    UsageError
-        If a rule is unknown.
-    NoAnswer
-        If no job is left after cleaning.
-
-    Notes
-    -----
-    `reference` also limits the run time to the time limit and the allocated processors to the machine, and adds a note
-    with the number of changed jobs. After the rule `reference`, use the allocated processors (`--procs alloc`).
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, None]})
     >>> kept = clean(log, ["no_run"]); len(kept), dict(kept.info.dropped)
     (1, {'clean no_run: no run time': 1})
     """
+    # `reference` also limits the run time to the time limit and the allocated processors to the machine, and adds a
+    # note with the number of changed jobs. After the rule `reference`, use the allocated processors (`--procs alloc`).
     for name in rules:
         info, keep = trace.info, np.ones(len(trace), dtype=bool)
         for reason, mask in rule(name)(trace).items():
@@ -138,7 +114,7 @@ def cleaning(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _cut_to_reference(trace: Trace) -> Trace:
-    """Returns the log with run times limited to the time limit, and processors limited to the machine."""
+    """Return the log with run times limited to the time limit, and processors limited to the machine."""
     run, request, procs = trace.run_time, trace.req_time, trace.number("alloc_procs")
     over, wider = run > request, procs > trace.info.max_procs
     info = trace.info
@@ -165,30 +141,13 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
     A single impossible value would set the scale of every mean, axis and simulated clock.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    strict
-        Whether to raise InputError at the first impossible value.
-
-    Returns
-    -------
-    Trace
-        `info.notes` and `info.dropped` describe what was changed. A log without impossible values is not copied.
-
-    Notes
-    -----
-    These values are impossible: durations above a century, time limits above three years, more than 1e9 processors,
-    memory above a pebibyte per node (per processor if the log has no node counts), and submit times more than a century
-    from the median submit time.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"job_id": [1, 2], "submit_time": [0, 9], "run_time": [60, 1e18]})
     >>> kept = without_absurd(log); kept.run_time.tolist(), kept.info.notes
     ([60.0, nan], ('1 values of run_time: more than 100 years, read as unknown (first: job 2: 1e+18)',))
     """
+    # These values are impossible: durations above a century, time limits above three years, more than 1e9 processors,
+    # memory above a pebibyte per node (per processor if the log has no node counts), and submit times more than a
+    # century from the median submit time.
     info, changed = trace.info, {}
     for name in trace.names:
         column = COLUMNS.get(name)
@@ -212,7 +171,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
 
 def _without_strays(trace: Trace, strict: bool) -> Trace:
-    """Returns the log without submit times more than a century from the median. In a sorted trace, only jobs at the
+    """Return the log without submit times more than a century from the median. In a sorted trace, only jobs at the
     ends can have an impossible submit time."""
     times = trace.submit_time
     if not len(times):
@@ -233,21 +192,7 @@ _LOW, _MOST_USED = 0.1, 5
 
 
 def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
-    """Summarize a log: counts, spans, load and typical values.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    procs
-        The rule for processor counts, `req` or `alloc` (see `Trace.procs`).
-
-    Returns
-    -------
-    dict
-        Value by name; NaN if the log does not have the data. `load` is the processor-seconds used divided by machine
-        size times span (first submission to last end). `peak_procs` is the largest number of processors in use at once.
-    """
+    """Summarize a log: counts, spans, load and typical values."""
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     width = trace.procs(procs)
@@ -277,21 +222,6 @@ def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
 def request_use(trace: Trace) -> dict[str, Any]:
     """Compare run times with requested time limits, over jobs that ran and had a limit above 0.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    dict
-        `request_used_median`: median of run time / limit. `request_used_total`: sum of run times / sum of limits.
-        `request_used_below_10` and `..._above_100`: fractions of jobs below 10 % and above 100 %.
-        `whole_hour_requests`: fraction of limits that are whole hours. `usual_requests`: fraction of jobs with one of
-        the five most frequent limits, which `usual_requests_s` lists.
-
-    Examples
-    --------
     >>> use = request_use(Trace.from_arrays({"run_time": [60.0, 3600.0], "req_time": [3600.0, 3600.0]}))
     >>> use["request_used_below_10"], use["usual_requests_s"], use["whole_hour_requests"]
     (0.5, [3600.0], 1.0)
@@ -318,20 +248,6 @@ def request_use(trace: Trace) -> dict[str, Any]:
 def memory(trace: Trace) -> dict[str, Any]:
     """Summarize the memory columns of a log, in KiB per `per`.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    dict
-        Numbers of jobs with a known memory request, with a measured peak, and with both; medians; `used_total`, the
-        fraction of the requested memory that was used; `above`, the fraction of jobs above their request;
-        `out_of_memory`; `copied`, the fraction of jobs whose use equals the request.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"req_procs": [1, 1], "req_mem_kib": [100.0, 100.0], "used_mem_kib": [25.0, 150.0]})
     >>> found = memory(log); found["per"], found["both"], found["used_total"], found["above"]
     ('processor', 2, 0.875, 0.5)
@@ -382,7 +298,7 @@ def irregularities(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _median(values: np.ndarray) -> float:
-    """Returns the median. (np.median would load masked arrays, which slows down `info`.)"""
+    """Return the median. (np.median would load masked arrays, which slows down `info`.)"""
     known = np.sort(values[~np.isnan(values)])
     n = len(known)
     return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
@@ -395,7 +311,7 @@ def distinct(values: Values) -> int:
 
 
 def _mean(values: np.ndarray | Iterable[float]) -> float:
-    """Returns the mean of the known values; NaN if there are none."""
+    """Return the mean of the known values; NaN if there are none."""
     array = np.asarray(values, dtype=float)
     known = array[~np.isnan(array)]
     return float(known.mean()) if len(known) else float("nan")
@@ -413,39 +329,25 @@ MOST_ALIKE = 64
 def without_repeats(trace: Trace) -> Trace:
     """Keep one record of each job that is recorded several times. Dropped records are counted and noted.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    Trace
-
-    Notes
-    -----
-    Records describe the same job if they have the same cluster, job number and submit time, and one of two conditions
-    is met:
-
-    - All other values that both records have are equal. The first record stays, and receives the values that only the
-      second record has. Or
-    - one of them was written before the job had finished (pending, running, ...), and their start times do not
-      contradict each other. The finished record stays; of two unfinished records, the record with a start time stays;
-      if no record or every record has one, the later record stays.
-
-    Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
-    20) differ from another record with the same job number and submit time, the number does not identify one job, as in
-    tables that give the number of an array to each of its tasks. If the job number does not identify one job, no record
-    is dropped. O(jobs).
-
-    Examples
-    --------
     >>> columns = {"job_id": [7, 7, 8], "submit_time": [0.0, 0.0, 5.0], "run_time": [None, 60.0, 9.0],
     ...            "status": ["running", "completed", "completed"]}
     >>> once = without_repeats(Trace.from_arrays(columns))
     >>> once.job_id.tolist(), once.run_time.tolist(), dict(once.info.dropped)
     ([7, 8], [60.0, 9.0], {'an earlier state of a job that has a later record': 1})
     """
+    # Records describe the same job if they have the same cluster, job number and submit time, and one of two conditions
+    # is met:
+    #
+    # - All other values that both records have are equal. The first record stays, and receives the values that only the
+    #   second record has. Or
+    # - one of them was written before the job had finished (pending, running, ...), and their start times do not
+    #   contradict each other. The finished record stays; of two unfinished records, the record with a start time stays;
+    #   if no record or every record has one, the later record stays.
+    #
+    # Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
+    # 20) differ from another record with the same job number and submit time, the number does not identify one job, as
+    # in tables that give the number of an array to each of its tasks. If the job number does not identify one job, no
+    # record is dropped. O(jobs).
     submit, ids = trace.submit_time, trace.job_id
     begins = np.ones(len(trace), bool)
     begins[1:] = (submit[1:] != submit[:-1]) | (ids[1:] != ids[:-1])
@@ -495,7 +397,7 @@ def _compare(trace: Trace, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, P
 
 
 def _filled(trace: Trace, pairs: Pairs, gone: np.ndarray) -> dict[str, Values]:
-    """Returns the columns in which a kept record receives values that only the dropped identical record has."""
+    """Return the columns in which a kept record receives values that only the dropped identical record has."""
     changed: dict[str, Values] = {}
     for name in set(trace.names) - {"job_id", "submit_time"}:
         values = trace.column(name)
@@ -518,7 +420,7 @@ def _agree(trace: Trace, first: np.ndarray, second: np.ndarray, names: Set[str])
 
 
 def _plain(values: Values) -> np.ndarray:
-    """Returns the codes of a column of names, or the numbers of a column of numbers."""
+    """Return the codes of a column of names, or the numbers of a column of numbers."""
     return values.codes if isinstance(values, Nominal) else values
 
 
@@ -528,7 +430,7 @@ def _unknown(values: np.ndarray) -> np.ndarray:
 
 
 def _with_count(trace: Trace) -> Trace:
-    """Returns the log with a note about records that share a job number within a cluster."""
+    """Return the log with a note about records that share a job number within a cluster."""
     count = int((~last_of_each_number(trace)).sum())
     note = (f"{count} records repeat the job number of an earlier record (a requeued job, or a reused number):"
             " all are kept; --clean duplicates keeps the last record of each number")  # fmt: skip
@@ -536,7 +438,7 @@ def _with_count(trace: Trace) -> Trace:
 
 
 def _with_new_note(trace: Trace, note: str) -> Trace:
-    """Returns the log with one more note, unless the log has this note already."""
+    """Return the log with one more note, unless the log has this note already."""
     text = worded(note)
     return trace if text in trace.info.notes else trace.with_info(trace.info.with_note(text))
 
@@ -544,18 +446,6 @@ def _with_new_note(trace: Trace, note: str) -> Trace:
 def last_of_each_number(trace: Trace) -> np.ndarray:
     """Find the last record of each job number in its cluster.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    ndarray
-        Whether each record is the last with its number, booleans in log order, shape (n,).
-
-    Examples
-    --------
     >>> log = {"job_id": [1, 1, 1], "submit_time": [0.0, 1.0, 2.0], "cluster": ["alpha", "beta", "alpha"]}
     >>> last_of_each_number(Trace.from_arrays(log)).tolist()
     [False, True, True]

@@ -33,22 +33,13 @@ MOST_FEATURES, LONGEST_NAME, LONGEST_TEXT = 200, 64, 64
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A directory whose input files are read by name.
+    """A directory whose input files are read by name."""
 
-    Attributes
-    ----------
-    path
-        The name of the directory, for messages, and for opening if there is no descriptor.
-    descriptor
-        An open file descriptor of the directory. With a descriptor, files are opened relative to it and without
-        following links, so that no part of the path can be replaced while files are read.
-    owner
-        Numeric user id. Files that belong to other users are refused; None accepts every owner.
-    """
-
-    path: str
+    path: str  # The name of the directory, for messages, and for opening if there is no descriptor
+    # An open file descriptor of the directory. With a descriptor, files are opened relative to it and without following
+    # links, so that no part of the path can be replaced while files are read.
     descriptor: int | None = None
-    owner: int | None = None
+    owner: int | None = None  # Numeric user id. Files that belong to other users are refused; None accepts every owner.
     changes: list[float] = field(default_factory=list)
 
     def open(self, name: str) -> BufferedReader:
@@ -148,11 +139,6 @@ def folder_below(root: str, path: str, owner: int) -> Iterator[Folder]:
 
     Every part of the path is opened relative to its parent, so that a user cannot replace a directory by a link between
     a check and its use. The root itself may be a link, because the operator chose it.
-
-    Raises
-    ------
-    InputError
-        If the path is not below the root, contains a link, or cannot be opened.
     """
     top, full = os.path.normpath(root), os.path.normpath(path)
     if not os.path.isabs(full) or os.path.commonpath([top, full]) != top:
@@ -177,13 +163,6 @@ def folder_below(root: str, path: str, owner: int) -> Iterator[Folder]:
 def checked_features(values: Any) -> dict[str, float | str]:
     """Check the types and sizes of features that came from another process or user, and return the features.
 
-    Raises
-    ------
-    InputError
-        If they are not a mapping of short names to numbers and short texts.
-
-    Examples
-    --------
     >>> checked_features({"input_files": "read", "encut": 400})
     {'input_files': 'read', 'encut': 400.0}
     """

@@ -35,27 +35,9 @@ from .whole_file import file_errors, temporary_path, whole_file
 
 
 def write_parquet(trace: Trace, path: str | Path) -> None:
-    """Write a log to a Parquet file, so that `read_parquet` returns the same log.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    path
-        The file, which is written under a temporary name and renamed.
-
-    Raises
-    ------
-    UsageError
-        If pyarrow is not installed.
-    InputError
-        If the file cannot be written.
-
-    Notes
-    -----
-    Names are dictionary-coded, and unknown values are null. A column with whole numbers and texts is stored as JSON
-    values.
-    """
+    """Write a log to a Parquet file, so that `read_parquet` returns the same log."""
+    # Names are dictionary-coded, and unknown values are null. A column with whole numbers and texts is stored as JSON
+    # values.
     _, pq = arrow()
     table = to_arrow(trace)
     with file_errors(path, "cannot be written"), whole_file(path) as temporary:
@@ -70,27 +52,7 @@ def read_parquet(path: str | Path) -> Trace:
 
 
 def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
-    """Read a log from the bytes of a Parquet file; checksums of pages are verified.
-
-    Parameters
-    ----------
-    data
-        The bytes.
-    name
-        File name for messages.
-    strict, zone
-        For a table with sacct's columns, as in `read_sacct`.
-
-    Returns
-    -------
-    Trace
-        See `table.arrow.from_arrow`. A table with sacct's columns (JobID and Submit) is read as a sacct dump.
-
-    Raises
-    ------
-    InputError
-        If the bytes are not a Parquet file, or are damaged.
-    """
+    """Read a log from the bytes of a Parquet file; checksums of pages are verified."""
     pa, pq = arrow()
     try:
         about = pq.ParquetFile(pa.BufferReader(data)).metadata
@@ -111,7 +73,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
 
 
 def _text(value: Any) -> str:
-    """Returns a value of a table as sacct would print it."""
+    """Return a value of a table as sacct would print it."""
     if value is None or value != value:
         return ""
     if isinstance(value, timedelta):
@@ -129,18 +91,6 @@ def answers_folder(path: str | Path, keys: Sequence[str]) -> Iterator[Callable[.
     The folder appears under its name when the block ends without an error; otherwise it is removed. The value of the
     context is a function that writes columns to a new file in the subfolder `KEY=NAME/...`. Its arguments are one name
     for each of the folder's keys, and the columns by name.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    keys
-        Names of the folder's levels, such as `predictor`.
-
-    Raises
-    ------
-    UsageError
-        If the path exists already.
     """
     place, parts = Path(path), Counter[str]()
     if place.exists():
@@ -234,32 +184,9 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     """Write a log that comes in pieces to a folder with files by month (UTC).
 
     Memory does not grow with the length of the log.
-
-    Parameters
-    ----------
-    pieces
-        The pieces. The jobs of the pieces can be in any order; a month to which jobs come late is sorted at the end.
-        Counts are summed over the pieces, and notes are collected.
-    path
-        The folder, which is written under a temporary name and renamed.
-
-    Returns
-    -------
-    LogFolder
-        The opened folder.
-
-    Raises
-    ------
-    UsageError
-        If the path exists and is not an empty folder.
-    InputError
-        If the folder cannot be written, or pyarrow is missing.
-
-    Notes
-    -----
-    Memory contains about two pieces and `JOBS_IN_MEMORY` jobs, and for an unsorted log the largest month. Names are
-    stored once.
     """
+    # Memory contains about two pieces and `JOBS_IN_MEMORY` jobs, and for an unsorted log the largest month. Names are
+    # stored once.
     place = Path(path)
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
         raise UsageError(f"{place}: exists already", hint="remove it, or name a folder that does not exist")
@@ -352,7 +279,7 @@ class _Writer:
 
 
 def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the rows of a piece by month of submission (UTC)."""
+    """Yield the rows of a piece by month of submission (UTC)."""
     days = np.floor((piece.submit_time + piece.info.unix_start) / 86400.0).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
     for month in np.unique(months):

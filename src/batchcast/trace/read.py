@@ -103,7 +103,7 @@ def read_trace(
 
 
 def _read(path: str | Path | Sequence[str | Path], how: Opening) -> Trace:
-    """Returns the jobs of one or several logs, before cleaning and selection."""
+    """Return the jobs of one or several logs, before cleaning and selection."""
     paths, how = paths_of(path), _checked(how)
     return _settled(merged([trace for each in paths for trace in _raw_pieces(each, math.inf, how)]), how)
 
@@ -111,8 +111,6 @@ def _read(path: str | Path | Sequence[str | Path], how: Opening) -> Trace:
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     """Return one path or several as a list; UsageError if there is none, or standard input is named twice.
 
-    Examples
-    --------
     >>> paths_of("a.swf"), paths_of(["a.swf", "b.swf"])
     (['a.swf'], ['a.swf', 'b.swf'])
     """
@@ -126,34 +124,16 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
 
 
 def read_pieces(path: str | Path, how: Opening | None = None, *, jobs: int = PIECE) -> Iterator[Trace]:
-    """Read a log in pieces, for logs that do not fit into memory.
-
-    Parameters
-    ----------
-    path
-        One path, with the meanings that `read_trace` describes.
-    how
-        How the log is read; its attributes for cleaning and selection are not used. Default: as `read_trace` reads it.
-    jobs
-        Approximate number of jobs in each piece of the log.
-
-    Yields
-    ------
-    Trace
-        Each piece is sorted, and its `info` describes its own records. The last piece has the SHA-256 of the file.
-
-    Notes
-    -----
-    SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be far
-    apart. Repeated records are found only within a piece.
-    """
+    """Read a log in pieces, for logs that do not fit into memory."""
+    # SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be
+    # far apart. Repeated records are found only within a piece.
     how = _checked(how or Opening())
     for piece in _raw_pieces(path, jobs, how):
         yield _settled(piece, how)
 
 
 def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
-    """Yields the pieces of a log with their provenance; one piece if `jobs` is infinite."""
+    """Yield the pieces of a log with their provenance; one piece if `jobs` is infinite."""
     if (Path(path) / ABOUT).is_file():
         from .parquet import open_folder
 
@@ -172,7 +152,7 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
 
 
 def _checked(how: Opening) -> Opening:
-    """Returns the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
+    """Return the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
     wrong."""
     if how.format is not None and how.format not in FORMATS:
         raise UsageError(f"not a format: {how.format!r} (accepted: {', '.join(FORMATS)})")
@@ -184,7 +164,7 @@ def _checked(how: Opening) -> Opening:
 
 
 def _settled(trace: Trace, how: Opening) -> Trace:
-    """Returns the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
+    """Return the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
     if how.procs_total not in (None, PEAK):
         info = replace(trace.info, max_procs=float(how.procs_total or 0), max_procs_source="--procs-total")
         trace = trace.with_info(info)
@@ -194,7 +174,7 @@ def _settled(trace: Trace, how: Opening) -> Trace:
 
 
 def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
-    """Returns the blocks of a file from its beginning, and the file's format."""
+    """Return the blocks of a file from its beginning, and the file's format."""
     blocks = source.blocks()
     first = next(blocks, b"")
     if not first.startswith(b"PAR1"):
@@ -210,7 +190,7 @@ def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
 
 
 def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: Opening) -> Iterable[Trace]:
-    """Returns the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
+    """Return the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
     name, strict, where = source.name, how.strict, zone(how.timezone or "UTC")
     if kind == "swf":
         from ..formats.swf import swf_pieces
@@ -242,7 +222,7 @@ def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how:
 
 
 def _parse_csv(whole: Iterator[bytes], source: Source, how: Opening) -> Trace:
-    """Returns the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
+    """Return the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
     own CSV.
     """
     from ..formats.csv.own import is_own, read_own_csv
@@ -267,18 +247,6 @@ def _parse_csv(whole: Iterator[bytes], source: Source, how: Opening) -> Trace:
 def sniff(sample: bytes) -> str | None:
     """Recognise the format of a text by its first bytes.
 
-    Parameters
-    ----------
-    sample
-        The first bytes of the text.
-
-    Returns
-    -------
-    str or None
-        One of `FORMATS`, or None if the bytes look like no format.
-
-    Examples
-    --------
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
     """
@@ -333,7 +301,7 @@ def _unrecognised(source: Source, sample: bytes) -> str:
 
 
 def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
-    """Returns the provenance with the time zone in force; an unknown zone in the header is replaced, with a note."""
+    """Return the provenance with the time zone in force; an unknown zone in the header is replaced, with a note."""
     if timezone is not None:
         return replace(info, timezone=timezone, timezone_source="--timezone")
     if info.format in ("sacct", "csv"):
@@ -362,23 +330,15 @@ class Opening:
     """Describes how a log is read, cleaned and cut.
 
     The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
-
-    Attributes
-    ----------
-    procs_total
-        Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
-        cleaning and selection.
-    first
-        Number of jobs at the beginning of the log to keep.
-
-    Notes
-    -----
-    The other attributes are the arguments of `read_trace`, `clean` and `select`.
     """
+
+    # The other attributes are the arguments of `read_trace`, `clean` and `select`.
 
     format: str | None = None
     strict: bool = False
     timezone: str | None = None
+    # Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before cleaning
+    # and selection.
     procs_total: float | str | None = None
     map: str | ColumnMap | None = None
     cluster: str | Sequence[str] = ()
@@ -387,7 +347,7 @@ class Opening:
     known_at_submit: Sequence[str] = ()
     clean: Sequence[str] = ()
     selection: Selection = EVERY_JOB
-    first: int | None = None
+    first: int | None = None  # Number of jobs at the beginning of the log to keep
 
     @property
     def rule(self) -> str:
@@ -408,13 +368,7 @@ class Opening:
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
 
     def pieces(self, path: str | Path) -> Iterator[Trace]:
-        """Yield the jobs that `open` returns in pieces, for logs that do not fit into memory. A piece can be empty.
-
-        Raises
-        ------
-        UsageError
-            If an option needs the whole log at once (`check_pieces`).
-        """
+        """Yield the jobs that `open` returns in pieces, for logs that do not fit into memory. A piece can be empty."""
         self.check_pieces()
         for piece in read_pieces(path, self):
             try:
@@ -440,23 +394,6 @@ DATED = 1e8
 def merged(traces: Sequence[Trace]) -> Trace:
     """Merge the jobs of several logs, in log order. Repeated records are kept (see `trace.clean`).
 
-    Parameters
-    ----------
-    traces
-        The logs.
-
-    Returns
-    -------
-    Trace
-        The log's notes describe differences between the logs: formats, time zones, machine sizes, meanings of numbers.
-
-    Raises
-    ------
-    InputError
-        If some of the logs have dates and others do not.
-
-    Examples
-    --------
     >>> from batchcast.trace.read import merged
     >>> a = Trace.from_arrays({"submit_time": [0.0]}, LogInfo(source="a.swf", unix_start=2e9, max_procs=8.0))
     >>> b = Trace.from_arrays({"submit_time": [5.0]}, LogInfo(source="b.swf", unix_start=1e9, max_procs=8.0))
@@ -482,20 +419,20 @@ def merged(traces: Sequence[Trace]) -> Trace:
 
 
 def _on_clock(trace: Trace, start: float) -> Trace:
-    """Returns the log on a clock that reads 0 at the epoch second `start`."""
+    """Return the log on a clock that reads 0 at the epoch second `start`."""
     shift = trace.info.unix_start - start
     moved = {name: trace.number(name) + shift for name in INSTANTS if name in trace.names}
     return Trace({**trace.columns(), **moved}, trace.info, is_sorted=True)
 
 
 def _of_whole_jobs(trace: Trace) -> Trace:
-    """Returns the log with memory columns for whole jobs."""
+    """Return the log with memory columns for whole jobs."""
     names = [name for name in ("req_mem_kib", "used_mem_kib") if name in trace.names]
     return trace.with_columns({name: share_of(trace, name, "job") for name in names})
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
-    """Returns the provenance (sources, zone, notes) of the merged log, with a note for each difference between the
+    """Return the provenance (sources, zone, notes) of the merged log, with a note for each difference between the
     logs."""
     new_notes = list(notes)
     formats = list(dict.fromkeys(info.format for info in infos))

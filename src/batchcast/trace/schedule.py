@@ -28,24 +28,7 @@ AGAIN = "batchcast evaluate LOG -o FOLDER, then its FOLDER"
 
 
 def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
-    """Read the result of `evaluate`.
-
-    Parameters
-    ----------
-    path
-        A report's folder, or its result.json.
-
-    Returns
-    -------
-    document : dict
-    folder : Path
-
-    Raises
-    ------
-    InputError
-        If the file is not a result of `evaluate` in a supported version. The error message says what the file is
-        instead.
-    """
+    """Read the result of `evaluate`."""
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
     try:
@@ -143,21 +126,13 @@ COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_
 
 
 def write_schedule(path: str | Path, schedule: Schedule) -> None:
-    """Write one line per job in log order: job_id, submit, start, end, procs, planned run time, backfilled (0 or 1).
-
-    Parameters
-    ----------
-    path
-        The file.
-    schedule
-        The schedule. Times are in seconds on the log's clock.
-    """
+    """Write one line per job in log order: job_id, submit, start, end, procs, planned run time, backfilled (0 or 1)."""
     columns = {**schedule.columns(), "backfilled": schedule.backfilled.astype(np.int8)}
     write_columns(path, COLUMNS, (_cells(columns[name]) for name in COLUMNS))
 
 
 def _cells(values: np.ndarray) -> Iterator[str]:
-    """Yields the values of a column as texts. Whole numbers have no decimal point."""
+    """Yield the values of a column as texts. Whole numbers have no decimal point."""
     for first in range(0, len(values), _ROWS):
         yield from map(shortest, values[first : first + _ROWS].tolist())
 
@@ -166,23 +141,7 @@ _ROWS = 65_536  # number of values that are converted to Python numbers at a tim
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
-    """Read a schedule that `write_schedule` wrote.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Returns
-    -------
-    dict
-        Columns by name: job_id as text, the other columns as float64, each of shape (n,).
-
-    Raises
-    ------
-    InputError
-        If the file does not exist or is not a schedule.
-    """
+    """Read a schedule that `write_schedule` wrote."""
     try:
         with file_errors(path, "cannot be read"), Path(path).open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n")
@@ -210,8 +169,6 @@ CLOCK = {name for key in ("submit_time", "start_time", "end_time") for name in N
 def is_schedule(name: str) -> bool:
     """Whether a name has the ending of a schedule: CSV, plain or compressed.
 
-    Examples
-    --------
     >>> is_schedule("a/jobs.csv"), is_schedule("jobs.csv.gz"), is_schedule("report/")
     (True, True, False)
     """
@@ -219,25 +176,7 @@ def is_schedule(name: str) -> bool:
 
 
 def read_starts(path: str | Path) -> dict[str, np.ndarray]:
-    """Read a schedule of another program from a CSV file with a header.
-
-    Parameters
-    ----------
-    path
-        The file: plain, gzip or xz, with commas, semicolons or tabs. `NAMES` has the accepted column names. job_id and
-        start_time are required, and other columns are ignored.
-
-    Returns
-    -------
-    dict
-        job_id as text; times in seconds and processors as float64, each of shape (n,). NaN means unknown. Jobs without
-        a start are left out. A missing end time is computed as start time plus run time.
-
-    Raises
-    ------
-    InputError
-        If a value is wrong, or a job occurs twice. The error message names the line and the value.
-    """
+    """Read a schedule of another program from a CSV file with a header."""
     header, numbered = _fields(path)
     place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
     if missing := [key for key in ("job_id", "start_time") if key not in place]:
@@ -275,7 +214,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _fields(path: str | Path) -> tuple[list[str], list[tuple[list[str], int]]]:
-    """Returns the header of a CSV file, and each row with the line at which the row ends."""
+    """Return the header of a CSV file, and each row with the line at which the row ends."""
     from .source import Source
 
     try:
@@ -289,7 +228,7 @@ def _fields(path: str | Path) -> tuple[list[str], list[tuple[list[str], int]]]:
 
 
 def _numbers(path: str | Path, name: str, values: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-    """Returns texts as numbers; InputError names the line and the value."""
+    """Return texts as numbers; InputError names the line and the value."""
     numbers = []
     for value, line in zip(values, lines):
         try:
@@ -321,24 +260,11 @@ _SUCCESS = "COMPLETED_SUCCESSFULLY"
 
 
 def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
-    """Write a schedule in the format of Batsim's jobs.csv (docs/output-jobs.rst of Batsim).
-
-    Parameters
-    ----------
-    path
-        The file, which is written under a temporary name and renamed.
-    schedule
-        The schedule. Times are in seconds on the log's clock.
-    trace
-        The log whose jobs were simulated.
-
-    Notes
-    -----
-    `simulation.schedule.assign_processors` assigns the numbers of the processors. A job that was cut at its time limit
-    has the state COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown.
-    `profile` is delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and `consumed_energy`
-    are empty if they are unknown.
-    """
+    """Write a schedule in the format of Batsim's jobs.csv (docs/output-jobs.rst of Batsim)."""
+    # `simulation.schedule.assign_processors` assigns the numbers of the processors. A job that was cut at its time
+    # limit has the state COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown.
+    # `profile` is delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and
+    # `consumed_energy` are empty if they are unknown.
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time
     states = _final_states(trace, schedule)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -366,7 +292,7 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
 
 
 def _final_states(trace: Trace, schedule: Schedule) -> list[str]:
-    """Returns Batsim's final state of each simulated job."""
+    """Return Batsim's final state of each simulated job."""
     status = trace.nominal("status")
     words = [_STATES.get(str(word), _STATES["failed"] if word in _FAILED else _SUCCESS) for word in status.categories]
     states = [[*words, _SUCCESS][code] for code in status.codes[schedule.rows].tolist()]

@@ -28,22 +28,6 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 def zone(text: str) -> tzinfo:
     """Return a time zone.
 
-    Parameters
-    ----------
-    text
-        A name or an offset.
-
-    Returns
-    -------
-    tzinfo
-
-    Raises
-    ------
-    UsageError
-        If the text does not name a time zone. The error message lists the accepted forms and similar names.
-
-    Examples
-    --------
     >>> zone("+01:00").utcoffset(None), zone("US/Pacific").key
     (datetime.timedelta(seconds=3600), 'US/Pacific')
     """
@@ -69,8 +53,6 @@ def parse_date(text: str, where: tzinfo) -> float:
     """Parse a time as `units.parse_when` does, in the time zone `where` unless the text has an offset. Returns epoch
     seconds.
 
-    Examples
-    --------
     >>> parse_date("2004-01-01", zone("Europe/Stockholm"))
     1072911600.0
     """
@@ -80,8 +62,6 @@ def parse_date(text: str, where: tzinfo) -> float:
 def format_date(epoch: float, where: tzinfo) -> str:
     """Format epoch seconds as a local date and time, to the second.
 
-    Examples
-    --------
     >>> format_date(1072911600, zone("Europe/Stockholm"))
     '2004-01-01 00:00:00'
     """
@@ -115,7 +95,7 @@ def describe_log(trace: Trace) -> dict[str, Any]:
 
 
 def _ends(trace: Trace) -> tuple[str, str]:
-    """Returns the dates of the first and the last submission."""
+    """Return the dates of the first and the last submission."""
     submits = trace.submit_time[[0, -1]] + trace.info.unix_start if len(trace) else [float("nan")] * 2
     first, last = (format_date(float(t), zone(trace.info.timezone)) for t in submits)
     return first, last
@@ -147,29 +127,6 @@ class Selection:
 def select(trace: Trace, selection: Selection, first: int | None = None) -> Trace:
     """Select jobs of a log.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    selection
-        The selection.
-    first
-        Number of jobs to keep after the selection. Default: all.
-
-    Returns
-    -------
-    Trace
-        `info.dropped` counts the jobs that each option left out.
-
-    Raises
-    ------
-    UsageError
-        If a date is wrong, or the log does not have a name.
-    NoAnswer
-        If no job is left after the selection.
-
-    Examples
-    --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 86400.0], "status": ["completed", "failed"]})
     >>> select(log, Selection(since="1970-01-02")).job_id.tolist(), select(log, Selection(status=["1"])).job_id.tolist()
     ([2], [1])
@@ -198,7 +155,7 @@ def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
 
 
 def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
-    """Yields each option of a selection with its mask."""
+    """Yield each option of a selection with its mask."""
     where = zone(trace.info.timezone)
     for option, text, is_in in (("--from", chosen.since, np.greater_equal), ("--to", chosen.until, np.less)):
         if text is not None:
@@ -212,7 +169,7 @@ def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
 
 
 def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
-    """Returns a mask of the jobs with one of the given statuses."""
+    """Return a mask of the jobs with one of the given statuses."""
     words = {word for text in chosen for word in status_words(text)}
     unknown_words = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
     if unknown_words:
@@ -222,7 +179,7 @@ def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
 
 
 def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> np.ndarray:
-    """Returns a mask of the jobs with one of the given names."""
+    """Return a mask of the jobs with one of the given names."""
     values, names = trace.nominal(column), trace.info.names.get(column, {})
     chosen: set[int | str | None] = set()
     for word in words:
@@ -242,13 +199,13 @@ def _means(word: str, value: int | str, name: str) -> bool:
 
 
 def _list(words: Sequence[str]) -> str:
-    """Returns at most 20 words as a list."""
+    """Return at most 20 words as a list."""
     shown = ", ".join(words[:20])
     return shown if len(words) <= 20 else f"{shown}, ... {len(words) - 20} more"
 
 
 def _range(trace: Trace) -> str:
-    """Returns a hint with the dates of the log."""
+    """Return a hint with the dates of the log."""
     if not len(trace):
         return "select more jobs"
     first, last = _ends(trace)

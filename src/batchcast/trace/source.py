@@ -37,25 +37,7 @@ _REFUSED = {
 
 
 class Source:
-    """A file, a pipe or standard input as blocks of uncompressed bytes of at most 1 MiB.
-
-    Parameters
-    ----------
-    path
-        The path; `-` is standard input.
-    strict
-        Whether to raise InputError for a damaged or truncated archive.
-    regular
-        Whether to reject pipes.
-
-    Attributes
-    ----------
-    damage
-        A sentence about the damage of an archive. If the archive is damaged, the blocks end early. Empty if there is no
-        damage.
-    sha256
-        SHA-256 of the file on the disk, after all blocks were read.
-    """
+    """A file, a pipe or standard input as blocks of uncompressed bytes of at most 1 MiB."""
 
     def __init__(self, path: str | Path, *, strict: bool = False, regular: bool = False) -> None:
         self.path = str(path)
@@ -87,7 +69,7 @@ class Source:
         yield from self._unpacked(first, raw, kind) if kind else chain([first], raw)
 
     def _raw(self) -> Iterator[bytes]:
-        """Yields the blocks of the file as stored."""
+        """Yield the blocks of the file as stored."""
         try:
             if self.path == STDIN:
                 yield from self._read(sys.stdin.buffer)
@@ -105,14 +87,14 @@ class Source:
             raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from None
 
     def _read(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yields the blocks of an open file and updates the checksum."""
+        """Yield the blocks of an open file and updates the checksum."""
         while block := file.read(BLOCK):
             self._hash.update(block)
             self._packed += len(block)
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], kind: str) -> Iterator[bytes]:
-        """Yields decompressed blocks of bounded size, member after member. If the archive is damaged, the function
+        """Yield decompressed blocks of bounded size, member after member. If the archive is damaged, the function
         yields all text before the damage.
         """
         new: Any = lzma.LZMADecompressor if kind == "xz" else partial(zlib.decompressobj, wbits=31)
@@ -153,7 +135,7 @@ FORMS = (
 
 
 def _nearby(path: Path) -> str:
-    """Returns a hint with similar names of files in the same folder."""
+    """Return a hint with similar names of files in the same folder."""
     names: list[str] = []
     with suppress(OSError):
         names = [p.name for p in path.parent.iterdir()]
@@ -169,8 +151,6 @@ A_MAP = Path(__file__).parents[1] / "data" / "maps" / "nrel.toml"
 def ready_maps() -> tuple[ColumnMap, ...]:
     """Return the maps that come with batchcast, sorted by name.
 
-    Examples
-    --------
     >>> [each.name for each in ready_maps()]
     ['graham', 'nrel']
     """

@@ -41,27 +41,6 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """A context manager with a temporary path to write to, which replaces the target when the block ends without an
     error.
 
-    Parameters
-    ----------
-    target
-        The file. If the target is a symbolic link, the link is followed, unless it belongs to another user and is in a
-        shared sticky folder such as /tmp. If the target is a device or pipe, the block writes to it directly.
-    mode
-        Permission bits of the new file, reduced by the umask.
-
-    Yields
-    ------
-    Path
-        A new empty file next to the target.
-
-    Notes
-    -----
-    A reader of the target finds the earlier or the new file at any time, even if the block is interrupted. The
-    temporary name is random: in a folder that others can write to, they could otherwise place a symbolic link with this
-    name and make this process overwrite another file. OSErrors are raised.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_file(f"{folder}/a.txt") as path:
@@ -69,6 +48,9 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
+    # A reader of the target finds the earlier or the new file at any time, even if the block is interrupted. The
+    # temporary name is random: in a folder that others can write to, they could otherwise place a symbolic link with
+    # this name and make this process overwrite another file. OSErrors are raised.
     _refuse_planted(Path(target))
     place = Path(os.path.realpath(target))
     if place.exists() and not place.is_file():
@@ -132,17 +114,6 @@ def _remove(path: Path) -> None:
 def folder(target: str | Path) -> Iterator[Path]:
     """A context manager with an empty folder to write to; its files move to the target when the block ends without an
     error.
-
-    Parameters
-    ----------
-    target
-        The folder. Other files in an existing folder stay; files with the same names are replaced, each in one step.
-        A schedule is removed if the result.json of the earlier report lists it and the new report does not have it.
-
-    Raises
-    ------
-    BatchcastError
-        If the folder cannot be written. The error is raised at the start of the block, before results are computed.
     """
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
@@ -165,7 +136,7 @@ _SWEPT: set[Path] = set()
 
 @cache
 def _machine() -> str:
-    """Returns eight digits that identify the boot and the process namespace, because process ids are unique only
+    """Return eight digits that identify the boot and the process namespace, because process ids are unique only
     within them.
     """
     known = ""
@@ -227,7 +198,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _schedules(place: Path) -> set[str]:
-    """Returns the schedule files that an earlier report lists; paths outside its folder `schedules` are left out."""
+    """Return the schedule files that an earlier report lists; paths outside its folder `schedules` are left out."""
     try:
         rows = json.loads((place / "result.json").read_text(encoding="utf-8"))["results"]
         named = [Path(str(row["schedule_file"])) for row in rows if "schedule_file" in row]

@@ -33,28 +33,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) -> None:
-    """Write a log as batchcast's own CSV.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    path
-        The file, which is written under a temporary name and renamed.
-    mark_formulas
-        Whether to put a ' before texts that a spreadsheet would take for a formula (they begin with =, +, -, @, a tab
-        or a carriage return). The mark remains in the text when the file is read again.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Notes
-    -----
-    There is one line per job. `submit_time` and `eligible_time` are epoch seconds, so that dates do not depend on the
-    log's clock.
-    """
+    """Write a log as batchcast's own CSV."""
+    # There is one line per job. `submit_time` and `eligible_time` are epoch seconds, so that dates do not depend on the
+    # log's clock.
     names, columns = header_and_texts(trace)
     if mark_formulas:
         is_number = [getattr(trace.column(name), "dtype", np.dtype(object)).kind == "f" for name in trace.names]
@@ -64,27 +45,12 @@ def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) ->
 
 
 def _marked(texts: Iterable[str]) -> list[str]:
-    """Returns the texts with a ' before each text that a spreadsheet would take for a formula."""
+    """Return the texts with a ' before each text that a spreadsheet would take for a formula."""
     return [f"'{text}" if _FORMULA.match(text) else text for text in texts]
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Write columns of equal length as CSV with a header; `-` is standard output.
-
-    Parameters
-    ----------
-    path
-        The file, which is written under a temporary name and renamed.
-    names
-        Names of the columns.
-    columns
-        The columns.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Write columns of equal length as CSV with a header; `-` is standard output."""
     with nullcontext(sys.stdout) if str(path) == STDOUT else _text_file(path) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
@@ -106,19 +72,6 @@ def jobs_written(trace: Trace, kind: str) -> int:
 def not_carried(trace: Trace, kind: str) -> list[str]:
     """Describe which data of a log a format cannot represent; empty for Parquet.
 
-    Parameters
-    ----------
-    trace
-        The log.
-    kind
-        The format.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
     >>> not_carried(Trace.from_arrays({"submit_time": [0], "qos": ["high"], "user_id": ["ada"]}), "swf")
     ['SWF has no field for: qos', 'SWF has numbers instead of names for: user_id']
     """
@@ -168,31 +121,7 @@ FOLDER = "folder"
 
 
 def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, mark_formulas: bool = False) -> str:
-    """Write a log in the format that the ending of the path names.
-
-    Parameters
-    ----------
-    trace
-        The log.
-    path
-        The file or folder.
-    kind
-        The format. Default: the format that the ending of `path` names (see `kind_of`).
-    mark_formulas
-        As in `write_csv`.
-
-    Returns
-    -------
-    str
-        The format.
-
-    Raises
-    ------
-    UsageError
-        If the ending names no format.
-    InputError
-        If the file cannot be written.
-    """
+    """Write a log in the format that the ending of the path names."""
     kind = kind or kind_of(path)
     check_formulas(path, kind, mark_formulas)
     writers: dict[str, Callable[[Trace, str | Path], object]] = {
@@ -221,23 +150,6 @@ def check_formulas(path: str | Path, kind: str, mark_formulas: bool) -> None:
 def kind_of(path: str | Path) -> str:
     """Return the format that the ending of a path names. Call this function before long computations.
 
-    Parameters
-    ----------
-    path
-        The path. A name without an ending, or with a final `/`, is a folder of Parquet files by month
-        (`trace.parquet`). `-` is CSV on standard output.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    UsageError
-        If the ending names no format.
-
-    Examples
-    --------
     >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-"), kind_of("log.json")
     ('swf', 'csv', 'folder', 'csv', 'batsim')
     """
@@ -272,7 +184,7 @@ def _write_batsim(trace: Trace, path: str | Path) -> None:
 
 
 def _packed(plain: IO[bytes], suffix: str) -> Any:
-    """Returns the file, or a compressor that writes to it."""
+    """Return the file, or a compressor that writes to it."""
     if suffix == ".gz":
         return gzip.GzipFile("", "wb", 9, plain, mtime=0)
     if suffix == ".xz":

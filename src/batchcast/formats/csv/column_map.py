@@ -25,48 +25,26 @@ _KEYS = ("about", "columns", "extra", "status", "header", "notes", "timezone", "
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One column of batchcast (or `start_time`, `end_time`) and the column of the file that contains its values.
+    """One column of batchcast (or `start_time`, `end_time`) and the column of the file that contains its values."""
 
-    Attributes
-    ----------
-    target, source
-        Name of the column in batchcast, and its name in the file.
-    unit
-        The unit of the column in the file, one of `units_of`.
-    per
-        Whether memory in the file is per `job`, `node` or `processor`. In the trace, memory is for the whole job.
-    """
-
-    target: str
+    target: str  # Name of the column in batchcast, and its name in the file
     source: str
-    unit: str
+    unit: str  # The unit of the column in the file, one of `units_of`
+    # Whether memory in the file is per `job`, `node` or `processor`. In the trace, memory is for the whole job.
     per: str = "job"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """A column map.
+    """A column map."""
 
-    Attributes
-    ----------
-    name, columns
-        Name of the map, and its columns.
-    status
-        The status word for each job state that occurs in the file.
-    header
-        Column names by which a file is recognised as fitting this map.
-    notes
-        Notes that are added to logs which are read with this map.
-    timezone, delimiter, encoding, procs_total
-        Properties of the file and of the machine; None and NaN mean unknown.
-    """
-
-    name: str
+    name: str  # Name of the map, and its columns
     columns: tuple[MappedColumn, ...]
+    # The status word for each job state that occurs in the file.
     status: Mapping[str, str] = field(default_factory=dict)
-    header: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    timezone: str | None = None
+    header: tuple[str, ...] = ()  # Column names by which a file is recognised as fitting this map
+    notes: tuple[str, ...] = ()  # Notes that are added to logs which are read with this map
+    timezone: str | None = None  # Properties of the file and of the machine; None and NaN mean unknown
     delimiter: str | None = None
     encoding: str = "utf-8"
     procs_total: float = math.nan
@@ -75,8 +53,6 @@ class ColumnMap:
 def units_of(target: str) -> tuple[str, ...]:
     """Return the units in which a file can have a column, the default first.
 
-    Examples
-    --------
     >>> units_of("submit_time"), units_of("req_gpus"), units_of("user_id")
     (('date', 'epoch_ms'), ('count', 'tres'), ('text', 'whole'))
     """
@@ -101,24 +77,6 @@ def units_of(target: str) -> tuple[str, ...]:
 def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     """Build a column map from the tables of its TOML file.
 
-    Parameters
-    ----------
-    plain
-        The content of the TOML file.
-    source
-        Name of the file, for messages. The stem of the file name is the name of the map.
-
-    Returns
-    -------
-    ColumnMap
-
-    Raises
-    ------
-    UsageError
-        If the map is wrong. The error message names the key, the value and the accepted forms.
-
-    Examples
-    --------
     >>> made = make_map({"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "minutes"}}}, "m.toml")
     >>> made.name, made.columns[1]
     ('m', MappedColumn(target='req_time', source='wall', unit='minutes', per='job'))
@@ -151,27 +109,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
 
 def find_columns(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
-    """Find the mapped columns in the header of a file.
-
-    Parameters
-    ----------
-    mapped
-        The map.
-    header
-        Column names of the file.
-    source
-        File name for messages.
-
-    Returns
-    -------
-    list of int
-        Position of each mapped column.
-
-    Raises
-    ------
-    InputError
-        If the file does not have a mapped column.
-    """
+    """Find the mapped columns in the header of a file."""
     for column in mapped.columns:
         if column.source not in header:
             what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"
@@ -185,8 +123,6 @@ def sacct_line(header: Sequence[str]) -> str:
     """Return the sacct command that prints a readable file, if the header is from sacct but lacks `-P` or the Submit
     column.
 
-    Examples
-    --------
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
     ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
     """
@@ -198,21 +134,7 @@ def sacct_line(header: Sequence[str]) -> str:
 
 
 def unrecognised_header(source: str, header: Sequence[str], map_names: Sequence[str], example: str) -> InputError:
-    """Build the error for a CSV file that no map fits.
-
-    Parameters
-    ----------
-    source, header
-        Name of the file and its first line.
-    map_names
-        Names of the available column maps.
-    example
-        Path of an example of a column map.
-
-    Returns
-    -------
-    InputError
-    """
+    """Build the error for a CSV file that no map fits."""
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     what = "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know"
     accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(map_names)}, or --map"
@@ -221,7 +143,7 @@ def unrecognised_header(source: str, header: Sequence[str], map_names: Sequence[
 
 
 def _column(target: str, value: Any, source: str, table: str) -> MappedColumn:
-    """Returns one mapped column; UsageError if the entry in the map is wrong."""
+    """Return one mapped column; UsageError if the entry in the map is wrong."""
     where = f"{table} {target}"
     given = {"from": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
@@ -247,30 +169,30 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
-    """Returns a TOML table from the column map; UsageError if the value is of another type."""
+    """Return a TOML table from the column map; UsageError if the value is of another type."""
     return _typed(plain.get(key, {}), dict, key, source, f"a table [{key}]")
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
-    """Returns a list of strings from the column map; UsageError if the value is of another type."""
+    """Return a list of strings from the column map; UsageError if the value is of another type."""
     values = _typed(plain.get(key, []), list, key, source, "a list of texts")
     return tuple(_text(item, key, source) for item in values)
 
 
 def _text(value: Any, key: str, source: str) -> str:
-    """Returns a string from the column map; UsageError if the value is of another type."""
+    """Return a string from the column map; UsageError if the value is of another type."""
     return _typed(value, str, key, source, "a text in quotes")
 
 
 def _typed(value: Any, kind: type[T], key: str, source: str, accepted: str) -> T:
-    """Returns a value of the column map; UsageError if the value is of another type."""
+    """Return a value of the column map; UsageError if the value is of another type."""
     if not isinstance(value, kind):
         raise _wrong(source, key, value, accepted)
     return value
 
 
 def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
-    """Returns the delimiter in the column map, or None; UsageError unless it is one character."""
+    """Return the delimiter in the column map, or None; UsageError unless it is one character."""
     value = plain.get("delimiter")
     if value is not None and not (isinstance(value, str) and len(value) == 1 and value not in '"\r\n'):
         raise _wrong(source, "delimiter", value, 'one character, e.g. ";" or "\\t"')
@@ -278,5 +200,5 @@ def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
 
 
 def _wrong(source: str, key: str, value: Any, accepted: str) -> UsageError:
-    """Returns the error for a wrong value in a column map."""
+    """Return the error for a wrong value in a column map."""
     return UsageError(f"{source}: {key} cannot be {value!r} (accepted: {accepted})")

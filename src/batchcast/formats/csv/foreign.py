@@ -35,43 +35,13 @@ def read_mapped_csv(
 ) -> Trace:
     """Read a CSV text through a column map.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    mapped
-        The column map to apply.
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError at the first row or value that cannot be read.
-    zone
-        Time zone of times without an offset.
-
-    Returns
-    -------
-    Trace
-        Times are epoch seconds. A row without a submit time or with another number of cells is dropped and counted.
-        Other values that cannot be read are unknown and counted. Columns that the map does not name are ignored and
-        counted.
-
-    Raises
-    ------
-    InputError
-        If the file does not have a mapped column.
-
-    Notes
-    -----
-    Run time and wait are the mapped columns, or are computed from `start_time` and `end_time` as for a Slurm dump
-    (`times`).
-
-    Examples
-    --------
     >>> from batchcast.formats.csv.column_map import make_map
     >>> plain = {"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "hours"}}}
     >>> read_mapped_csv([b"sub,wall\\n60,2\\n"], make_map(plain, "m")).req_time.tolist()
     [7200.0]
     """
+    # Run time and wait are the mapped columns, or are computed from `start_time` and `end_time` as for a Slurm dump
+    # (`times`).
     problems = Problems(source, strict)
     rows = CsvRows(blocks, source, problems, delimiter=mapped.delimiter, encoding=mapped.encoding)
     order = find_columns(mapped, rows.header, source)
@@ -150,7 +120,7 @@ class _Table:
         return epoch, later
 
     def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-        """Returns a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
+        """Return a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
         forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
         what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
         values = self._memos[column.target].read(texts, lines, what, self._problems)
@@ -162,7 +132,7 @@ class _Table:
     def _outcome(
         self, times: dict[str, Stamps], measured: dict[str, np.ndarray], status: Nominal, lines: Sequence[int]
     ) -> dict[str, np.ndarray]:
-        """Returns run time and wait from the mapped columns; empty if these columns do not suffice."""
+        """Return run time and wait from the mapped columns; empty if these columns do not suffice."""
         submit = times["submit_time"][0]
         unknown = np.full(len(submit), np.nan)
         start, end = times.get("start_time"), times.get("end_time")
@@ -180,7 +150,7 @@ class _Table:
         }
 
     def trace(self, source: str, unread: Sequence[str]) -> Trace:
-        """Returns all rows as a sorted trace, with notes."""
+        """Return all rows as a sorted trace, with notes."""
         mapped, columns = self._mapped, self.columns.join()
         for name, values in columns.items():
             if isinstance(values, Nominal) and self._by_target[name].unit == "whole":
@@ -208,7 +178,7 @@ class _Table:
 
 
 def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Any]) -> dict[str, Values]:
-    """Returns memory columns that are per node or processor in the file as memory of the whole job."""
+    """Return memory columns that are per node or processor in the file as memory of the whole job."""
     whole: dict[str, Values] = {}
     for column in mapped.columns:
         if column.per != "job" and column.target in columns:
@@ -220,7 +190,7 @@ def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Any]) -> dict[str, Valu
 
 
 def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
-    """Returns the object that assigns codes to a column's names; job states are translated to status words first."""
+    """Return the object that assigns codes to a column's names; job states are translated to status words first."""
     if column.target != "status":
         return Codes(name_or_null)
 
@@ -236,7 +206,7 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
 
 
 def _memo(column: MappedColumn) -> Memo:
-    """Returns the cache that converts texts of a column to numbers in batchcast's unit."""
+    """Return the cache that converts texts of a column to numbers in batchcast's unit."""
     if column.unit == "tres":
         return Memo(PARSERS[f"tres_{TRES[column.target]}"])
     if column.unit == "slurm":
@@ -246,12 +216,12 @@ def _memo(column: MappedColumn) -> Memo:
 
 
 def _number_or_nan(text: str) -> float:
-    """Returns a text as a number, NaN if the text means an unknown value; ValueError if the text is not a number."""
+    """Return a text as a number, NaN if the text means an unknown value; ValueError if the text is not a number."""
     return float(text) if name_or_null(text) is not None else math.nan
 
 
 def _number(text: str) -> float:
-    """Returns a text as a number, NaN if the text means an unknown value, infinity if the text is not a number."""
+    """Return a text as a number, NaN if the text means an unknown value, infinity if the text is not a number."""
     try:
         return _number_or_nan(text)
     except ValueError:

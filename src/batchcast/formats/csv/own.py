@@ -33,8 +33,6 @@ _MARKS = ("text", "whole", "number", "json", "processor")
 def is_own(header: Sequence[str]) -> bool:
     """Whether a header belongs to batchcast's own CSV: it has the columns `job_id` and `submit_time`.
 
-    Examples
-    --------
     >>> is_own(["job_id:text", "submit_time", "run_time"]), is_own(["JobID", "Submit"])
     (True, False)
     """
@@ -45,20 +43,6 @@ def is_own(header: Sequence[str]) -> bool:
 def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
     """Return the header and all columns as texts.
 
-    Parameters
-    ----------
-    trace
-        The log.
-
-    Returns
-    -------
-    names : list of str
-        The column names in the header.
-    columns : list of list of str
-        The cells. Unknown values are empty, instants are epoch seconds, and infinity is `inf`.
-
-    Examples
-    --------
     >>> header_and_texts(Trace.from_arrays({"submit_time": [2.5], "tag": ["7"], "run_time": [None]}))
     (['job_id', 'submit_time', 'tag:text', 'run_time'], [['1'], ['2.5'], ['7'], ['']])
     """
@@ -87,28 +71,6 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
 def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read batchcast's own CSV.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError at the first row or value that cannot be read.
-
-    Returns
-    -------
-    Trace
-        Times are epoch seconds. A row without a submit time or with another number of cells is dropped and counted.
-        Other values that cannot be read are unknown and counted. Size of the machine, time zone and header are unknown.
-
-    Raises
-    ------
-    InputError
-        If the file has no job.
-
-    Examples
-    --------
     >>> trace = read_own_csv([b"job_id,submit_time,run_time,speed\\n7,10,,2.5\\n"])
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.number("speed").tolist()
     ([7], [nan], [2.5])
@@ -157,13 +119,13 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
 
 
 def _unmarked(name: str) -> tuple[str, str]:
-    """Returns a header name without its mark, and the mark (empty if there is none)."""
+    """Return a header name without its mark, and the mark (empty if there is none)."""
     plain, colon, mark = name.rpartition(":")
     return (plain, mark) if colon and mark in _MARKS else (name, "")
 
 
 def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Returns texts as numbers, with impossible values replaced by NaN as in `table.sound`. If the column's `name` is
+    """Return texts as numbers, with impossible values replaced by NaN as in `table.sound`. If the column's `name` is
     given, texts that are not numbers and impossible numbers other than -1 are reported.
     """
     try:
@@ -182,7 +144,7 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
 
 
 def _float(text: str) -> float | None:
-    """Returns a number, also with a decimal comma (as spreadsheets of many countries write numbers); None if the text
+    """Return a number, also with a decimal comma (as spreadsheets of many countries write numbers); None if the text
     is not a number.
     """
     try:
@@ -192,7 +154,7 @@ def _float(text: str) -> float | None:
 
 
 def _typed(column: Nominal, name: str, mark: str) -> Values:
-    """Returns a column of texts with the type that the column's name, mark and texts imply."""
+    """Return a column of texts with the type that the column's name, mark and texts imply."""
     texts = list(map(str, column.categories))
     values: Sequence[int | str] = texts
     if mark == "json":
@@ -205,7 +167,7 @@ def _typed(column: Nominal, name: str, mark: str) -> Values:
 
 
 def _json_value(text: str) -> int | str:
-    """Returns the whole number or text of a JSON cell; a cell that is not JSON is returned unchanged."""
+    """Return the whole number or text of a JSON cell; a cell that is not JSON is returned unchanged."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -214,14 +176,14 @@ def _json_value(text: str) -> int | str:
 
 
 def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
-    """Returns the job ids, as integers or texts depending on the mark of their column."""
+    """Return the job ids, as integers or texts depending on the mark of their column."""
     if mark == "json":
         return np.array([str(_json_value(text)) for text in texts])
     return np.array(texts, dtype=str) if mark == "text" else as_ids(texts)
 
 
 def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
-    """Returns the mark that the header name of a column of ids needs, so that the ids are read back unchanged."""
+    """Return the mark that the header name of a column of ids needs, so that the ids are read back unchanged."""
     if values.dtype.kind in "iu":
         return ""
     if any(map(_is_awkward, texts)):
@@ -230,7 +192,7 @@ def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
 
 
 def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
-    """Returns the mark that the header name of a column of names needs, and the column's cells."""
+    """Return the mark that the header name of a column of names needs, and the column's cells."""
     used = [values.categories[code] for code in np.unique(values.codes).tolist() if code >= 0]
     words = [value for value in used if isinstance(value, str)]
     if words and (len(words) < len(used) or any(map(_is_awkward, words))):
@@ -244,7 +206,7 @@ def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
 
 
 def _cells(values: Nominal, spell: Callable[[int | str], str] = str) -> list[str]:
-    """Returns the cells of a column of names, empty for unknown names."""
+    """Return the cells of a column of names, empty for unknown names."""
     cells = [*map(spell, values.categories), ""]
     return [cells[code] for code in values.codes.tolist()]
 

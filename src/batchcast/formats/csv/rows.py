@@ -20,36 +20,14 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 class CsvRows:
     """The header of a CSV text, and its rows in batches.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    source
-        File name for messages.
-    problems
-        Collects the reports about broken rows.
-    delimiter
-        The delimiter. Default: the most frequent delimiter in the header.
-    encoding
-        The encoding of the text.
-
-    Raises
-    ------
-    InputError
-        If the text has no header, a column name occurs twice, or the text is UTF-16.
-
-    Notes
-    -----
-    Rows with another number of cells than the header, a NUL byte or broken quotes are dropped and counted. After a
-    stray quote, only one line is lost, not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and
-    counted.
-
-    Examples
-    --------
     >>> rows = CsvRows([b'a,b\\n1,"x\\ny"\\n2\\n3,z'], "(memory)", Problems("(memory)"))
     >>> rows.header, list(rows.batches([0, 1]))
     (['a', 'b'], [([2, 5], [('1', '3'), ('x\\ny', 'z')])])
     """
+
+    # Rows with another number of cells than the header, a NUL byte or broken quotes are dropped and counted. After a
+    # stray quote, only one line is lost, not all lines after it. Bytes that do not fit the encoding are kept as \\xNN
+    # and counted.
 
     def __init__(
         self,
@@ -77,30 +55,14 @@ class CsvRows:
     def batches(
         self, positions: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
     ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
-        """Yield the rows in batches of some ten thousand.
-
-        Parameters
-        ----------
-        positions
-            Positions of the columns to return.
-        is_record
-            Function that returns whether the cells of a single line form a record. If a row over several lines contains
-            a line that is a record by itself, the row began with a stray quote, and only its first line is dropped.
-
-        Yields
-        ------
-        lines : list of int
-            The line number at which each row begins.
-        columns : list of tuple
-            The cells, one tuple per column.
-        """
+        """Yield the rows in batches of some ten thousand."""
         self._is_record = is_record
         numbered = self._rows()
         while batch := list(islice(numbered, _BATCH)):
             yield [line for line, _ in batch], list(zip(*([row[k] for k in positions] for _, row in batch)))
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields the line number and the cells of each good row; drops and counts broken rows."""
+        """Yield the line number and the cells of each good row; drops and counts broken rows."""
         feed = self._feed
         while True:
             row: list[str] = []
@@ -123,7 +85,7 @@ class CsvRows:
             feed.row_done()
 
     def _problem(self, row: Sequence[str]) -> str:
-        """Returns the reason why a row is broken; empty for a good row, an empty row, and a row with a delimiter at its
+        """Return the reason why a row is broken; empty for a good row, an empty row, and a row with a delimiter at its
         end."""
         width, is_record = len(self.header), self._is_record
         if not row or (len(row) > width and not any(row[width:]) and not self._feed.has_nul):
@@ -139,8 +101,6 @@ class CsvRows:
 def delimiter_of(line: str) -> str:
     """Return the most frequent delimiter of a header line; a comma if there is none.
 
-    Examples
-    --------
     >>> delimiter_of("a;b;c,d"), delimiter_of("a")
     (';', ',')
     """
@@ -151,8 +111,6 @@ def header_of(sample: bytes) -> list[str]:
     """Return the names in the first line of a text; empty if the line is not a CSV header (fewer than two names, or not
     text).
 
-    Examples
-    --------
     >>> header_of(b"job_id,submit_time\\n1,2\\n"), header_of(b"hello\\n")
     (['job_id', 'submit_time'], [])
     """
@@ -223,7 +181,7 @@ class _Feed:
         self.row_done()
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
-        """Yields the decoded lines with their numbers; reports bytes that do not fit the encoding."""
+        """Yield the decoded lines with their numbers; reports bytes that do not fit the encoding."""
         pieces = (lines.removesuffix(b"\n").split(b"\n") for lines in whole_lines(unix_text(blocks)))
         for number, raw in enumerate(chain.from_iterable(pieces), 1):
             if number == 1 and raw.startswith(_UTF16):
@@ -239,20 +197,7 @@ class _Feed:
 
 
 def check_header(header: Sequence[str], source: str) -> None:
-    """Check a header.
-
-    Parameters
-    ----------
-    header
-        The column names of a CSV text.
-    source
-        File name for messages.
-
-    Raises
-    ------
-    InputError
-        If there is no column name, or a name occurs twice.
-    """
+    """Check a header."""
     if not any(header):
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")
     for name in header:
@@ -262,7 +207,7 @@ def check_header(header: Sequence[str], source: str) -> None:
 
 
 def _checked_encoding(encoding: str) -> str:
-    """Returns the encoding if it exists and is a superset of ASCII; UsageError otherwise."""
+    """Return the encoding if it exists and is a superset of ASCII; UsageError otherwise."""
     try:
         if "\n,".encode(encoding) == b"\n,":
             return encoding

@@ -40,8 +40,6 @@ _SLACK = 60.0
 def looks_like_pbs(sample: str) -> bool:
     """Whether one of the first lines is an accounting record.
 
-    Examples
-    --------
     >>> looks_like_pbs("04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs("1 0 5")
     (True, False)
     """
@@ -51,45 +49,23 @@ def looks_like_pbs(sample: str) -> bool:
 def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read an accounting log.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError at the first broken record or value.
-
-    Returns
-    -------
-    Trace
-        One job per E record (a job ended). Times are epoch seconds. Records without an id or a submit time are dropped
-        and counted.
-
-    Notes
-    -----
-    Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
-    end of 0 is computed from the other time and resources_used.walltime. The functions `qstat.requested` and
-    `allocated` count requested and allocated processors. Memory is for the whole job (`pmem` times processors if
-    there is no `mem`).
-
-    The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has its
-    last run; `restarts` (number of restarts) is read from run_count, start_count or the job's R records. Records of
-    other types are counted. Jobs that were deleted before they ran (D or A, but no E record) are only counted, because
-    the log does not describe them.
-
-    References
-    ----------
-    `server/accounting.c` of OpenPBS and Torque; Torque Administrator's Guide, "Accounting records"; PBS Professional
-    Reference Guide, "Accounting log".
-
-    Examples
-    --------
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
     >>> trace = read_pbs([line.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
     (['7_2'], [5.0], [10.0], [8.0])
     """
+    # Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start
+    # or end of 0 is computed from the other time and resources_used.walltime. The functions `qstat.requested` and
+    # `allocated` count requested and allocated processors. Memory is for the whole job (`pmem` times processors if
+    # there is no `mem`).
+    #
+    # The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has
+    # its last run; `restarts` (number of restarts) is read from run_count, start_count or the job's R records. Records
+    # of other types are counted. Jobs that were deleted before they ran (D or A, but no E record) are only counted,
+    # because the log does not describe them.
+    #
+    # `server/accounting.c` of OpenPBS and Torque; Torque Administrator's Guide, "Accounting records"; PBS Professional
+    # Reference Guide, "Accounting log".
     log = _Log(Problems(source, strict))
     read = 0
     for lines in whole_lines(unix_text(blocks)):
@@ -175,7 +151,7 @@ class _Log:
         self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
-        """Returns all numeric columns of a batch of records, and adds the texts of the status."""
+        """Return all numeric columns of a batch of records, and adds the texts of the status."""
 
         def count(key: str) -> np.ndarray:
             return positive(_plain(texts[key]))
@@ -217,14 +193,14 @@ class _Log:
         }
 
     def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-        """Returns durations in seconds; reports texts that are not durations."""
+        """Return durations in seconds; reports texts that are not durations."""
         values = self._times.numbers(texts)
         what = f"{key} that are not durations (accepted: seconds, H:M:S)"
         self._problems.unknown_at(np.flatnonzero(np.isinf(values)).tolist(), lines, what, texts)
         return np.where(np.isinf(values), np.nan, values)
 
     def _amount(self, key: str, texts: Mapping[str, Sequence[str]], lines: Sequence[int]) -> np.ndarray:
-        """Returns sizes in KiB; 0 is unknown, and texts that are not sizes are unknown and reported."""
+        """Return sizes in KiB; 0 is unknown, and texts that are not sizes are unknown and reported."""
         kib_of = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
         values = np.fromiter(map(kib_of.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
         what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
@@ -234,12 +210,12 @@ class _Log:
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns two amounts of every record."""
+        """Return two amounts of every record."""
         sizes = np.array([size(*record) for record in zip(*(texts[key] for key in keys))])
         return sizes[:, 0], sizes[:, 1]
 
     def trace(self, source: str) -> Trace:
-        """Returns all jobs as a sorted trace, with notes."""
+        """Return all jobs as a sorted trace, with notes."""
         if not self._columns.jobs:
             what = "the log has no E record (a job that ended)" + self._problems.because()
             raise input_error(source, what, hint="read the log of a later day")
@@ -259,7 +235,7 @@ class _Log:
 
 
 def _plain(texts: Sequence[str]) -> np.ndarray:
-    """Returns texts as whole numbers; NaN for all other texts."""
+    """Return texts as whole numbers; NaN for all other texts."""
     if not any(texts):
         return np.full(len(texts), np.nan)
     try:
@@ -269,7 +245,7 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
 
 
 def _depends(text: str) -> str:
-    """Returns a job's dependencies in Slurm's notation, without server names. Entries about jobs that depend on this
+    """Return a job's dependencies in Slurm's notation, without server names. Entries about jobs that depend on this
     job are left out.
 
     >>> _depends("afterok:12.srv:13.srv@srv,beforeany:9.srv"), _depends("on:2")
@@ -285,8 +261,6 @@ def pairs_of(message: str) -> dict[str, str]:
     PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote values; its values end at the
     next word that looks like a key.
 
-    Examples
-    --------
     >>> pairs_of('user=ada account="a b=c" start=5')
     {'user': 'ada', 'account': '"a b=c"', 'start': '5'}
     >>> pairs_of("account=some project queue=q")["account"]
@@ -318,23 +292,6 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
 def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
     """Return the processors and nodes that were allocated to a job.
 
-    Parameters
-    ----------
-    vnodes, hosts
-        Values of exec_vnode and exec_host.
-
-    Returns
-    -------
-    procs, nodes : float
-        NaN means unknown.
-
-    Notes
-    -----
-    Processors are the ncpus of exec_vnode, else the slots of exec_host. Nodes are the distinct hosts of exec_host, else
-    of exec_vnode, in which `n1[0]` and `n1[1]` are parts of one host.
-
-    Examples
-    --------
     >>> allocated("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4")
     (8.0, 2.0)
     >>> allocated("(n1[0]:ncpus=2+n1[1]:ncpus=2)", "")
@@ -342,6 +299,8 @@ def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
     >>> allocated("", "n1/0*8+n2/3"), allocated("", "n1/0-3,6+n2/0"), allocated("", "n1/0+n1/1"), allocated("", "")
     ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
     """
+    # Processors are the ncpus of exec_vnode, else the slots of exec_host. Nodes are the distinct hosts of exec_host,
+    # else of exec_vnode, in which `n1[0]` and `n1[1]` are parts of one host.
     slots, names = 0.0, set()
     for part in hosts.split("+") if hosts else ():
         name, _, places = part.partition("/")
@@ -355,7 +314,7 @@ def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
 
 
 def _slots(text: str) -> float:
-    """Returns the number of slots: `0*8` means 8 slots, `0-3,6` means 5, other texts mean 1."""
+    """Return the number of slots: `0*8` means 8 slots, `0-3,6` means 5, other texts mean 1."""
     if "*" in text:
         times = number(text.partition("*")[2])
         return times if times > 0 else 1.0

@@ -39,32 +39,12 @@ SKIPPED = ("B", "M")
 def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     """Parse the output of qstat.
 
-    Parameters
-    ----------
-    text
-        The output of qstat, as text or JSON.
-
-    Returns
-    -------
-    list of tuple
-        The id and the attributes of every job. Nested JSON resources become flat names such as `Resource_List.x`.
-
-    Raises
-    ------
-    InputError
-        If the JSON is broken.
-
-    Notes
-    -----
-    In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
-    user's environment can imitate an attribute. To prevent this imitation, if an attribute occurs several times, its
-    first value is used.
-
-    Examples
-    --------
     >>> parse_qstat("Job Id: 7.pbs\\n    Job_Name = a = b\\n    job_state = Q\\n")
     [('7.pbs', {'Job_Name': 'a = b', 'job_state': 'Q'})]
     """
+    # In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
+    # user's environment can imitate an attribute. To prevent this imitation, if an attribute occurs several times, its
+    # first value is used.
     if text.lstrip().startswith("{"):
         return _parse_json(text)
     jobs: list[tuple[str, dict[str, str]]] = []
@@ -83,7 +63,7 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Returns id and attributes of every job in qstat's JSON."""
+    """Return id and attributes of every job in qstat's JSON."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -96,7 +76,7 @@ def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _flat(attributes: object) -> dict[str, str]:
-    """Returns a job's attributes with the names of the text form; empty if the attributes are not a JSON object."""
+    """Return a job's attributes with the names of the text form; empty if the attributes are not a JSON object."""
     flat: dict[str, str] = {}
     for name, value in attributes.items() if isinstance(attributes, Mapping) else ():
         if isinstance(value, Mapping):
@@ -107,31 +87,10 @@ def _flat(attributes: object) -> dict[str, str]:
 
 
 def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
-    """Convert the attributes of one job to a sighting.
-
-    Parameters
-    ----------
-    job_id
-        The id that qstat printed.
-    a
-        The attributes. The attributes of the job; times must be in UTC (run qstat with TZ=UTC).
-
-    Returns
-    -------
-    Sighting or None
-        None for the parent of an array and for a moved job.
-
-    Raises
-    ------
-    BatchcastError
-        If the job has no state or no submit time.
-
-    Notes
-    -----
-    `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime` it
-    never ran, and left the queue at `mtime`. Torque names the start `start_time` and the end `comp_time`, and requests
-    processors as `nodes=2:ppn=4`.
-    """
+    """Convert the attributes of one job to a sighting."""
+    # `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime`
+    # it never ran, and left the queue at `mtime`. Torque names the start `start_time` and the end `comp_time`, and
+    # requests processors as `nodes=2:ppn=4`.
     letter = a.get("job_state", "")
     if letter in SKIPPED:
         return None
@@ -173,7 +132,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
-    """Returns the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
+    """Return the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
     project."""
     procs = requested(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
@@ -186,7 +145,7 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
 
 
 def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
-    """Returns the attributes of Slurm's qstat with PBS's meanings: qtime is the submission, mtime the start, ctime
+    """Return the attributes of Slurm's qstat with PBS's meanings: qtime is the submission, mtime the start, ctime
     the end.
     """
     fixed = {k: v for k, v in a.items() if k not in ("ctime", "mtime")} | {"ctime": a["qtime"]}
@@ -200,8 +159,6 @@ def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
 def utc(text: str) -> float:
     """Parse a time that ctime(3) printed in UTC, or epoch seconds; NaN for other texts.
 
-    Examples
-    --------
     >>> utc("Thu Jan  1 00:01:40 1970"), utc("100"), utc("")
     (100.0, 100.0, nan)
     """
@@ -226,27 +183,12 @@ def size_kib(text: str) -> float:
 def requested(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     """Return the processors and GPUs that a job requested.
 
-    Parameters
-    ----------
-    ncpus, select, nodes
-        Values of Resource_List.ncpus, .select and .nodes.
-
-    Returns
-    -------
-    procs, gpus : float
-        NaN means unknown.
-
-    Notes
-    -----
-    With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added, with
-    one processor for a chunk without a number of processors. With `nodes` (Torque), `ncpus` is often the default 1, so
-    the larger of the two numbers is used.
-
-    Examples
-    --------
     >>> requested("", "2:ncpus=4:ngpus=1+ncpus=8", ""), requested("1", "", "2:ppn=8+n7#shared"), requested("6", "", "")
     ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
     """
+    # With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added,
+    # with one processor for a chunk without a number of processors. With `nodes` (Torque), `ncpus` is often the default
+    # 1, so the larger of the two numbers is used.
     total = number(ncpus)
     chunks = [chunk for chunk in (select or nodes).split("+") if chunk]
     if not chunks:
@@ -268,30 +210,12 @@ def requested(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
 def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str:
     """Return the status word for an Exit_status.
 
-    Parameters
-    ----------
-    status
-        The Exit_status.
-    never_ran, is_torque
-        Whether the job never ran, and whether Torque wrote the record.
-    at_limit
-        Whether the job ran as long as its time limit.
-
-    Returns
-    -------
-    str
-
-    Notes
-    -----
-    Negative codes come from the server and differ between PBS Pro (-29: time limit exceeded) and Torque (-11). 256 + 15
-    and 256 + 9 mean that the job was killed: by the server if the job ran until its time limit, otherwise because
-    somebody deleted the job.
-
-    Examples
-    --------
     >>> ending("-29", False, False, False), ending("271", False, True, True), ending("271", False, True, False)
     ('timeout', 'timeout', 'cancelled')
     """
+    # Negative codes come from the server and differ between PBS Pro (-29: time limit exceeded) and Torque (-11). 256 +
+    # 15 and 256 + 9 mean that the job was killed: by the server if the job ran until its time limit, otherwise because
+    # somebody deleted the job.
     if never_ran:
         return "cancelled"
     if status in _SIGNALS:
@@ -302,8 +226,6 @@ def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str
 def plain_id(job: str) -> str | None:
     """Return a job id without the server, in the form that batchcast sorts by; None for the parent of an array.
 
-    Examples
-    --------
     >>> plain_id("12[3].srv"), plain_id("12-4.srv"), plain_id("12.srv.org"), plain_id("12[].srv"), plain_id("R9.srv")
     ('12_3', '12_4', '12', None, 'R9')
     """

@@ -70,40 +70,14 @@ class Conf:
 def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gres: str = "") -> dict[str, str]:
     """Return the texts that scontrol would print for a slurm.conf.
 
-    Parameters
-    ----------
-    text
-        The text of slurm.conf.
-    where
-        Path of the file, for messages.
-    load
-        Function that returns the text of an included file, given the file's name.
-    gres
-        The text of gres.conf. The file gres.conf adds the types of devices that slurm.conf counts without a type.
-
-    Returns
-    -------
-    dict
-        `node.txt`, `partition.txt` and `config.txt`.
-
-    Raises
-    ------
-    InputError
-        If a line cannot be read. The message names the file, the line and the accepted form.
-
-    Notes
-    -----
-    DEFAULT lines apply to the lines after them, and names of settings are case-insensitive (slurm.conf(5)). Nodes are
-    sorted by name and number, as in slurmctld's table. A node without the key CPUs has sockets times cores times
-    threads. Nodes in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
-    priority/multifactor, because weights have no effect otherwise.
-
-    Examples
-    --------
     >>> texts = dumps_of("NodeName=n[1-2] Sockets=2 CoresPerSocket=8\\nPartitionName=all Nodes=ALL MaxTime=60")
     >>> texts["node.txt"].splitlines()[1]
     'NodeName=n2 CPUTot=16 Sockets=2 ThreadsPerCore=1 State=IDLE'
     """
+    # DEFAULT lines apply to the lines after them, and names of settings are case-insensitive (slurm.conf(5)). Nodes are
+    # sorted by name and number, as in slurmctld's table. A node without the key CPUs has sockets times cores times
+    # threads. Nodes in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
+    # priority/multifactor, because weights have no effect otherwise.
     conf = _read(text, where, load)
     for rows, word in ((conf.nodes, "NodeName="), (conf.partitions, "PartitionName=")):
         if not rows:
@@ -121,7 +95,7 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
 
 
 def _read(text: str, where: str, load: Load | None) -> Conf:
-    """Returns the content of slurm.conf and its included files."""
+    """Return the content of slurm.conf and its included files."""
     conf, defaults = Conf(), {"nodename": dict[str, str](), "partitionname": dict[str, str]()}
     for place, kind, words, sign in _lines(text, where, load, (where,)):
         if kind not in _TABLES:
@@ -155,7 +129,7 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
 def _lines(
     text: str, where: str, load: Load | None, path: tuple[str, ...]
 ) -> Iterator[tuple[str, str, dict[str, str], str]]:
-    """Yields each line of the file and its included files: place (file and line), first key, values by lower-case key,
+    """Yield each line of the file and its included files: place (file and line), first key, values by lower-case key,
     and `=` or `+=`."""
     joined = ""
     for number, raw in enumerate((*text.splitlines(), ""), 1):  # the empty line completes a last line with a backslash
@@ -179,7 +153,7 @@ def _lines(
 
 
 def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -> str:
-    """Returns the text of an included file; InputError if it does not exist or includes itself."""
+    """Return the text of an included file; InputError if it does not exist or includes itself."""
     text = None if load is None or name in path else load(name)
     if text is None:
         why = "includes itself" if name in path else "no such file, or no text file of at most 16 MiB"
@@ -207,7 +181,7 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
 
 
 def _spelled_row(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
-    """Returns values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
+    """Return values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
     wrong."""
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
     for name in set(_WHOLE_NUMBERS) & set(row):
@@ -228,7 +202,7 @@ def _check_whole_number(name: str, value: str, place: str) -> None:
 
 
 def _names(text: str | tuple[str, ...], place: str, expand: Names) -> tuple[str, ...]:
-    """Returns the names of a host list, or given names; counts them towards the limit on all lists. InputError with the
+    """Return the names of a host list, or given names; counts them towards the limit on all lists. InputError with the
     place if the list is broken or too long."""
     try:
         return expand(text)
@@ -237,12 +211,12 @@ def _names(text: str | tuple[str, ...], place: str, expand: Names) -> tuple[str,
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Returns a sort key by which n2 comes before n10."""
+    """Return a sort key by which n2 comes before n10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
 
 
 def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, int]]) -> str:
-    """Returns a node as a line of `scontrol show node -o`."""
+    """Return a node as a line of `scontrol show node -o`."""
 
     def count(key: str, otherwise: int = 1) -> int:
         return int(row.get(key, otherwise))
@@ -264,7 +238,7 @@ def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, 
 
 
 def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
-    """Returns one item of a node's Gres, with K and M expanded, and with the types of gres.conf if the counts
+    """Return one item of a node's Gres, with K and M expanded, and with the types of gres.conf if the counts
     agree."""
     words = [word for word in item.split(":") if word.lower() != "no_consume"]
     if scaled := re.fullmatch(r"(\d{1,12})([KMGkmg])", words[-1]):
@@ -277,7 +251,7 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
 
 
 def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict[str, int]]]:
-    """Returns the number of devices of each type in gres.conf, by node and name; lines without a node are
+    """Return the number of devices of each type in gres.conf, by node and name; lines without a node are
     ignored."""
     devices: dict[str, dict[str, dict[str, int]]] = {}
     expand = Names()
@@ -294,19 +268,19 @@ def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict
 
 
 def _partition_line(name: str, row: Mapping[str, str], conf: Conf, where: str) -> str:
-    """Returns a partition as a line of `scontrol show partition -o`."""
+    """Return a partition as a line of `scontrol show partition -o`."""
     fields = " ".join(f"{key}={value}" for key, value in row.items() if key != "Nodes" and value)
     nodes = list(dict.fromkeys(n for item in _items(row.get("Nodes", "")) for n in _members(item, conf, name, where)))
     return f"PartitionName={name} Nodes={fold(nodes)} {fields}\n"
 
 
 def _items(text: str) -> list[str]:
-    """Returns the comma-separated items of a list whose items can contain brackets."""
+    """Return the comma-separated items of a list whose items can contain brackets."""
     return [item for item in re.split(r",(?![^\[]*\])", text) if item]
 
 
 def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Returns the nodes of ALL, of a node set or of a host list; `path` lists the node sets whose expansion led to this
+    """Return the nodes of ALL, of a node set or of a host list; `path` lists the node sets whose expansion led to this
     item."""
     if item.upper() == "ALL":
         return _names(tuple(conf.nodes), where, conf.expand)

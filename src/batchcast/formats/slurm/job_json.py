@@ -45,8 +45,6 @@ class _Document(msgspec.Struct):
 def looks_like_job_json(sample: bytes) -> bool:
     """Whether a text begins like the output of `sacct --json` or `squeue --json`.
 
-    Examples
-    --------
     >>> looks_like_job_json(b'{"jobs": [{"job_id": 7}]}'), looks_like_job_json(b'{"jobs": [{"id": 1, "res": 4}]}')
     (True, False)
     """
@@ -58,27 +56,6 @@ def looks_like_job_json(sample: bytes) -> bool:
 def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[str]], list[str]]:
     """Return the jobs and their steps as columns with sacct's names.
 
-    Parameters
-    ----------
-    text
-        One or several JSON documents, one after another.
-    source
-        File name for messages.
-
-    Returns
-    -------
-    columns : dict
-        The texts of each column, by column name (`NAMES`).
-    notes : list of str
-        Errors that Slurm itself reported in the documents.
-
-    Raises
-    ------
-    InputError
-        If the text is not JSON or has no list of jobs.
-
-    Examples
-    --------
     >>> columns, _ = job_columns(b'{"jobs": [{"job_id": 7, "time": {"submission": 60, "limit": {"set": true,'
     ...                          b' "infinite": false, "number": 90}}, "state": {"current": ["FAILED"]}}]}')
     >>> columns["JobID"], columns["Submit"], columns["TimelimitRaw"], columns["State"]
@@ -97,7 +74,7 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
 
 
 def _documents(text: bytes, source: str) -> Iterator[tuple[Iterable[Any], list[Any]]]:
-    """Yields the jobs and the errors of each JSON document of a file, which may have several in a row."""
+    """Yield the jobs and the errors of each JSON document of a file, which may have several in a row."""
     try:
         document = msgspec.json.decode(text, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -126,7 +103,7 @@ def _documents(text: bytes, source: str) -> Iterator[tuple[Iterable[Any], list[A
 
 
 def _records(job: Any) -> list[Record]:
-    """Returns a job's record and the records of its steps; an unreadable job gives a record that the reader
+    """Return a job's record and the records of its steps; an unreadable job gives a record that the reader
     drops."""
     if not isinstance(job, Mapping):
         return [{}]
@@ -140,7 +117,7 @@ def _records(job: Any) -> list[Record]:
 
 
 def _of_sacct(job: Mapping[str, Any]) -> Record:
-    """Returns the record of a job that sacct printed."""
+    """Return the record of a job that sacct printed."""
     requested, allocated = tres(value_at(job, "tres/requested")), tres(value_at(job, "tres/allocated"))
     array, task, tasks = (value_at(job, f"array/{key}") for key in ("job_id", "task_id", "task"))
     return {
@@ -170,7 +147,7 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
 
 
 def _of_squeue(job: Mapping[str, Any]) -> Record:
-    """Returns the record of a job that squeue printed."""
+    """Return the record of a job that squeue printed."""
     state = _state(job.get("job_state"), None)
     waits = state in ("PENDING", "")
     holds = not waits and bool(_name(job.get("nodes")))
@@ -204,7 +181,7 @@ def _of_squeue(job: Mapping[str, Any]) -> Record:
 
 
 def _common(job: Mapping[str, Any]) -> Record:
-    """Returns the fields that have the same names in the output of sacct and squeue."""
+    """Return the fields that have the same names in the output of sacct and squeue."""
     return {
         "JobIDRaw": _plain(job.get("job_id")),
         "Cluster": _name(job.get("cluster")),
@@ -219,7 +196,7 @@ def _common(job: Mapping[str, Any]) -> Record:
 
 
 def _step(step: Mapping[str, Any], job: Record) -> Record:
-    """Returns the record of a step, with the job's submit time, which steps do not have."""
+    """Return the record of a step, with the job's submit time, which steps do not have."""
     usage = {name: tres(value_at(step, f"tres/requested/{name}")).replace("M", "") for name in ("max", "total")}
     name = value_at(step, "step/id")
     inner = value_at(name, "step_id") if isinstance(name, Mapping) else name
@@ -244,7 +221,7 @@ def _step(step: Mapping[str, Any], job: Record) -> Record:
 
 
 def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str) -> str:
-    """Returns the job id in sacct's notation: `12_3`, `12_[4-9]`, `12+1`, `12`."""
+    """Return the job id in sacct's notation: `12_3`, `12_[4-9]`, `12+1`, `12`."""
     number_, leader, one = _plain(job.get("job_id")), _plain(array), _plain(task)
     component, offset = _plain(value_at(job, f"{het}job_id")), _plain(value_at(job, f"{het}job_offset"))
     if leader not in ("", "0") and one:
@@ -255,13 +232,13 @@ def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str)
 
 
 def _plain(value: Any) -> str:
-    """Returns a number as text; empty if the number is not set."""
+    """Return a number as text; empty if the number is not set."""
     text = number(value)
     return "" if text in _UNSET else text
 
 
 def _minutes(value: Any) -> str:
-    """Returns a time limit in minutes, UNLIMITED, or an empty text."""
+    """Return a time limit in minutes, UNLIMITED, or an empty text."""
     if isinstance(value, Mapping) and value.get("infinite"):
         return "UNLIMITED"
     text = _plain(value)
@@ -269,7 +246,7 @@ def _minutes(value: Any) -> str:
 
 
 def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
-    """Returns the memory request in the form of ReqMem: for the whole job if the TRES have it, else per node or
+    """Return the memory request in the form of ReqMem: for the whole job if the TRES have it, else per node or
     processor.
     """
     if whole := next((pair for pair in requested.split(",") if pair.startswith("mem=")), ""):
@@ -281,7 +258,7 @@ def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
 
 
 def _state(words: Any, killer: Any) -> str:
-    """Returns the state in sacct's notation: the first word, and for CANCELLED also the user who cancelled the job."""
+    """Return the state in sacct's notation: the first word, and for CANCELLED also the user who cancelled the job."""
     word = (as_list(words) or [""])[0].upper()
     if word != "CANCELLED":
         return word
@@ -290,7 +267,7 @@ def _state(words: Any, killer: Any) -> str:
 
 
 def _cpu(value: Any, *of_steps: Any) -> str:
-    """Returns CPU time in Slurm's notation. Slurm 22.05 has CPU time only for steps, so their sum is used if the job
+    """Return CPU time in Slurm's notation. Slurm 22.05 has CPU time only for steps, so their sum is used if the job
     has none.
     """
     own, *steps = (
@@ -303,7 +280,7 @@ def _cpu(value: Any, *of_steps: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """Returns a name, or a list as names with commas; empty for null and for the 0 that some versions write instead
+    """Return a name, or a list as names with commas; empty for null and for the 0 that some versions write instead
     of "".
     """
     return ",".join(as_list(value)) if isinstance(value, str | list) else ""

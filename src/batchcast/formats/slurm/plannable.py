@@ -27,43 +27,28 @@ STARTED_STATES = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "P
 
 
 class Plannable(NamedTuple):
-    """One job, or one task of an array, as squeue showed it.
+    """One job, or one task of an array, as squeue showed it."""
 
-    Attributes
-    ----------
-    job_id, raw_id
-        Ids of the job: in batchcast's form, and as squeue prints the id. For an array task that still waits together
-        with others, `raw_id` is the id of the array.
-    submit_time
-        Epoch seconds.
-    has_started, waits, finished
-        Whether the job has started, waits, or has finished. All three phases are False while the job changes from one
-        state to another.
-    limit
-        Time limit in seconds; infinity if the job has no limit.
-    time_min
-        The job's --time-min in seconds; 0 if the job has none.
-    special
-        The reason why batchcast never changes the limit of this kind of job; empty if batchcast can plan the job.
-    partitions, qos, user, account, comment, reason, admin_comment
-        As squeue prints them.
-    """
-
+    # Ids of the job: in batchcast's form, and as squeue prints the id. For an array task that still waits together with
+    # others, `raw_id` is the id of the array.
     job_id: str
     raw_id: str
-    submit_time: float
+    submit_time: float  # Epoch seconds
+    # Whether the job has started, waits, or has finished. All three phases are False while the job changes from one
+    # state to another.
     has_started: bool
     waits: bool
-    limit: float
-    partitions: tuple[str, ...] = ()
+    limit: float  # Time limit in seconds; infinity if the job has no limit
+    partitions: tuple[str, ...] = ()  # As squeue prints them
     qos: str = ""
     user: str = ""
     account: str = ""
     comment: str = ""
     reason: str = ""
+    # The reason why batchcast never changes the limit of this kind of job; empty if batchcast can plan the job.
     special: str = ""
     finished: bool = False
-    time_min: float = 0.0
+    time_min: float = 0.0  # The job's --time-min in seconds; 0 if the job has none
     admin_comment: str = ""
 
     @property
@@ -75,22 +60,6 @@ class Plannable(NamedTuple):
 def plannable(record: Mapping[str, str]) -> Plannable:
     """Convert one record of squeue's output.
 
-    Parameters
-    ----------
-    record
-        The printed fields of the record, by name (`FIELDS`).
-
-    Returns
-    -------
-    Plannable
-
-    Raises
-    ------
-    BatchcastError
-        If the job has no id, submit time, state or readable time limit.
-
-    Examples
-    --------
     >>> job = plannable({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00", "BatchFlag": "1"})
     >>> job.limit, job.waits, job.special
     (600.0, True, '')
@@ -121,12 +90,12 @@ def plannable(record: Mapping[str, str]) -> Plannable:
 
 
 def _text(shown: str) -> str:
-    """Returns a printed text, or an empty text if the text means an unknown value."""
+    """Return a printed text, or an empty text if the text means an unknown value."""
     return "" if shown in NOTHING else shown
 
 
 def _time_min(shown: str) -> float:
-    """Returns the --time-min in seconds, 0 if the job has none; infinity if the option cannot be read, so that
+    """Return the --time-min in seconds, 0 if the job has none; infinity if the option cannot be read, so that
     batchcast does not plan the job.
     """
     span = 0.0 if shown in NOTHING else parse_duration(shown)
@@ -143,7 +112,7 @@ _SPECIAL = {
 
 
 def _special(record: Mapping[str, str]) -> str:
-    """Returns the reason why batchcast never plans this kind of job; empty if batchcast can plan the job."""
+    """Return the reason why batchcast never plans this kind of job; empty if batchcast can plan the job."""
     if record.get("BatchFlag") != "1":
         return "it is interactive (no batch script)"
     return next((words for name, words in _SPECIAL.items() if record.get(name, "") not in NOTHING), "")
@@ -153,8 +122,6 @@ def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]
     """Return the OverTimeLimit of each partition in seconds: the partition's setting, else the cluster's setting, else
     0.
 
-    Examples
-    --------
     >>> over_time([{"PartitionName": "a", "OverTimeLimit": "NONE"}, {"PartitionName": "b", "OverTimeLimit": "5"}],
     ...           {"OverTimeLimit": "60 min"})
     {'a': 3600.0, 'b': 300.0}
@@ -167,8 +134,6 @@ def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]
 def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
     """Return the time limit of a job that requests none, in seconds, by partition: DefaultTime, else MaxTime.
 
-    Examples
-    --------
     >>> default_times([{"PartitionName": "a", "DefaultTime": "NONE", "MaxTime": "1:00:00"}])
     {'a': 3600.0}
     """
@@ -177,7 +142,7 @@ def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
 
 
 def _minutes(text: str) -> float:
-    """Returns minutes as seconds; infinity for UNLIMITED, 0 for other texts."""
+    """Return minutes as seconds; infinity for UNLIMITED, 0 for other texts."""
     word = text.split(" ")[0]
     return math.inf if word == "UNLIMITED" else float(word) * 60.0 if word.isascii() and word.isdigit() else 0.0
 
@@ -188,27 +153,10 @@ _PERIODS = {"HOURLY": 3600.0, "DAILY": 86400.0, "WEEKDAY": 86400.0, "WEEKEND": 8
 def next_outage(reservations: Iterable[Mapping[str, str]], now: float) -> float:
     """Return when the next reservation begins, in epoch seconds.
 
-    Parameters
-    ----------
-    reservations
-        Records of `scontrol show reservation`.
-    now
-        Epoch seconds.
-
-    Returns
-    -------
-    float
-        The time; infinity if there is no later reservation. The time `now` if a reservation has no readable start.
-
-    Notes
-    -----
-    A repeating reservation (flags DAILY, WEEKLY, ...) begins again one period after its start.
-
-    Examples
-    --------
     >>> next_outage([{"StartTime": "100", "Flags": "DAILY"}], 200.0), next_outage([], 0.0)
     (86500.0, inf)
     """
+    # A repeating reservation (flags DAILY, WEEKLY, ...) begins again one period after its start.
     first = math.inf
     for one in reservations:
         start, flags = epoch(one.get("StartTime", "")), one.get("Flags", "").split(",")
@@ -227,37 +175,16 @@ _DIRECTIVE = re.compile(r"^\s*#\s*SBATCH\b")
 
 
 class Submitted(NamedTuple):
-    """What planning needs to know about a job's submission.
+    """What planning needs to know about a job's submission."""
 
-    Attributes
-    ----------
-    signal
-        The reason why the submission may request a --signal before the job's end; empty if it certainly does not.
-    limit
-        The requested --time in seconds; NaN if the submission has no --time.
-    """
-
+    # The reason why the submission may request a --signal before the job's end; empty if it certainly does not.
     signal: str
-    limit: float = math.nan
+    limit: float = math.nan  # The requested --time in seconds; NaN if the submission has no --time
 
 
 def submitted(submit_line: str, script: str) -> Submitted:
     """Read the submit line and the script of a job.
 
-    Parameters
-    ----------
-    submit_line
-        The submit command, as accounting recorded it. A --time in this line overrides a --time in the script, as in
-        sbatch.
-    script
-        The job script.
-
-    Returns
-    -------
-    Submitted
-
-    Examples
-    --------
     >>> submitted("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH -t 20\\n"), submitted("sbatch job.sh", "#!/bin/sh\\n")
     (Submitted(signal='', limit=600.0), Submitted(signal='', limit=nan))
     """
@@ -274,27 +201,13 @@ def asks_for_signal(submit_line: str, script: str) -> str:
 
     A temporarily shorter time limit would send such a signal too early, so batchcast does not plan these jobs.
 
-    Parameters
-    ----------
-    submit_line, script
-        As in `submitted`.
-
-    Returns
-    -------
-    str
-
-    Notes
-    -----
-    sbatch accepts any unambiguous prefix of --signal. An unknown submit line or script counts as a possible request for
-    a signal. The variable SBATCH_SIGNAL in the submitter's environment cannot be detected.
-
-    Examples
-    --------
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH --sig=USR1\\n")
     'its script contains --signal'
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\necho --signal\\n"), asks_for_signal("", "#!/bin/sh")
     ('', 'its submit line is not known')
     """
+    # sbatch accepts any unambiguous prefix of --signal. An unknown submit line or script counts as a possible request
+    # for a signal. The variable SBATCH_SIGNAL in the submitter's environment cannot be detected.
     words = submit_line.split()
     if not any(word.rpartition("/")[2] == "sbatch" for word in words[:4]):
         return "its submit line is not known"
@@ -309,28 +222,6 @@ def asks_for_signal(submit_line: str, script: str) -> str:
 def why_not(submission: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
     """Return the reason why a job must not be planned, given its submission; empty if the job can be planned.
 
-    Parameters
-    ----------
-    submission
-        What the job's submission requested.
-    job
-        The job, with its current time limit.
-    defaults
-        Default time limit of each partition, in seconds.
-
-    Returns
-    -------
-    str
-
-    Notes
-    -----
-    If the current limit is below the requested limit, somebody has lowered it. If another planning program lowered the
-    limit, planning from the lowered limit could go below the run time that OverTimeLimit covers. Without a requested
-    --time, the partition's default time limit counts as requested; changes by a site's job_submit.lua or by
-    SBATCH_TIMELIMIT cannot be detected.
-
-    Examples
-    --------
     >>> job = Plannable("7", "7", 0.0, has_started=False, waits=True, limit=3600.0, partitions=("main",))
     >>> why_not(Submitted("", 3600.0), job, {}), why_not(Submitted("", 3570.0), job, {})
     ('', '')
@@ -339,6 +230,10 @@ def why_not(submission: Submitted, job: Plannable, defaults: Mapping[str, float]
     >>> why_not(Submitted(""), job, {"main": 7200.0})
     "it was submitted without --time, and its time limit is below its partition's default"
     """
+    # If the current limit is below the requested limit, somebody has lowered it. If another planning program lowered
+    # the limit, planning from the lowered limit could go below the run time that OverTimeLimit covers. Without a
+    # requested --time, the partition's default time limit counts as requested; changes by a site's job_submit.lua or by
+    # SBATCH_TIMELIMIT cannot be detected.
     if submission.signal:
         return submission.signal
     if not math.isnan(submission.limit):

@@ -76,17 +76,6 @@ _RULES = {name: kind for kind, names in _REASONS.items() for name in names.split
 def rule(reason: str) -> Rule:
     """Return the rule that says what ends a Slurm reason for waiting.
 
-    Parameters
-    ----------
-    reason
-        A reason as Slurm 22.05 to 24.11 prints it. An unknown reason counts as waiting in the queue.
-
-    Returns
-    -------
-    Rule
-
-    Examples
-    --------
     >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
     ('administrator', 'limit', 'machine')
     """
@@ -106,8 +95,6 @@ def rule(reason: str) -> Rule:
 def reason_name(reason: str) -> str:
     """Return the name of a Slurm reason, without the details that Slurm appends.
 
-    Examples
-    --------
     >>> reason_name("(ReqNodeNotAvail, UnavailableNodes:n2)"), reason_name("None")
     ('ReqNodeNotAvail', '')
     """
@@ -116,7 +103,7 @@ def reason_name(reason: str) -> str:
 
 
 def _unavailable(reason: str) -> str:
-    """Returns the down or drained nodes that ReqNodeNotAvail names, as a host list."""
+    """Return the down or drained nodes that ReqNodeNotAvail names, as a host list."""
     return reason.partition("UnavailableNodes:")[2].strip(" )")
 
 
@@ -125,21 +112,6 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
 
     Slurm 24.11 only says that the nodes may be reserved, even if they are down.
 
-    Parameters
-    ----------
-    reason
-        The reason.
-    nodes_asked
-        Host list of the nodes that the job requests by name.
-    down
-        Names of drained or down nodes.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n[1-2]", {"n2", "n3"})
     'ReqNodeNotAvail, UnavailableNodes:n2'
     >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
@@ -154,22 +126,6 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     """Whether a Slurm reason for waiting is outdated. Slurm keeps a reason until the scheduler considers the job again,
     perhaps hours later.
 
-    Parameters
-    ----------
-    reason
-        The reason.
-    down
-        Names of nodes that are down; None if unknown.
-    tasks_run
-        Whether a task of the job's array runs.
-
-    Returns
-    -------
-    bool
-        True if all nodes that the reason names are up, or if the reason is the array's task limit and no task runs.
-
-    Examples
-    --------
     >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n[2-3]", {"n3"}, False), no_longer("Priority", set(), False)
     (False, False)
     >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n2", {"n3"}, False), no_longer("JobArrayTaskLimit", set(), False)
@@ -188,8 +144,6 @@ def about_nodes(reason: str) -> bool:
 def limit_of(name: str) -> str:
     """Return whose limit a reason names: `user`, `account` or `qos`; empty if the reason does not name a limit.
 
-    Examples
-    --------
     >>> limit_of("QOSMaxJobsPerUserLimit"), limit_of("AssocGrpCpuLimit"), limit_of("QOSGrpNodeLimit")
     ('user', 'account', 'qos')
     """
@@ -223,8 +177,6 @@ PARTS = (*_LIMIT_OF.values(), *_LIMIT_ON.values(), "resources", *(f" per {word.l
 def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
     """Return the sentence that explains a reason and the values to fill in; None if the sentence needs no values.
 
-    Examples
-    --------
     >>> reason_parts("QOSMaxCpuPerUserLimit")[1]
     {'whose': 'the QOS', 'what': 'processors', 'per': ' per user'}
     """
@@ -242,8 +194,6 @@ def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
 def plain_reason(reason: str) -> str:
     """Explain a reason in words; a reason that this module does not know is returned with its Slurm name.
 
-    Examples
-    --------
     >>> plain_reason("Priority"), plain_reason("QOSMaxCpuPerUserLimit")
     ('jobs with higher priority are ahead in the queue', 'a limit of the QOS on processors per user is reached')
     """

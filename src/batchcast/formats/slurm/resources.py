@@ -27,22 +27,6 @@ _LONGEST = 255
 def expand(text: str) -> tuple[str, ...]:
     """Return the names of a host list, in the order written.
 
-    Parameters
-    ----------
-    text
-        A host list.
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    UsageError
-        If the list is broken, a name is too long, or there are more than a million names.
-
-    Examples
-    --------
     >>> expand("t[1-3,07],m1"), expand("r[1-2]n[1-2]"), expand("(null)")
     (('t1', 't2', 't3', 't07', 'm1'), ('r1n1', 'r1n2', 'r2n1', 'r2n2'), ())
     """
@@ -73,18 +57,6 @@ class Names:
 
     A short text can name a million nodes in each of its lines, so a limit for each list would not limit the memory.
 
-    Parameters
-    ----------
-    most
-        Maximum number of names in all lists together.
-
-    Raises
-    ------
-    UsageError
-        If all lists together have more than `most` names.
-
-    Examples
-    --------
     >>> names = Names(most=3)
     >>> names("t[1-2]")
     ('t1', 't2')
@@ -113,8 +85,6 @@ class Names:
 def fold(names: Iterable[str]) -> str:
     """Return names as a short host list. Consecutive names with the same stem share brackets, and the order is kept.
 
-    Examples
-    --------
     >>> fold(["t1", "t2", "t3", "t9", "m1"]), fold(["n08", "n09", "n10", "n3"])
     ('t[1-3,9],m1', 'n[08-10],n3')
     """
@@ -137,7 +107,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _spans(spans: list[list[int]], width: int) -> str:
-    """Returns spans of numbers in brackets, or a single number without brackets."""
+    """Return spans of numbers in brackets, or a single number without brackets."""
     if not spans:
         return ""
     numbers = ([str(n).zfill(width) for n in span] for span in spans)
@@ -146,7 +116,7 @@ def _spans(spans: list[list[int]], width: int) -> str:
 
 
 def _spans_of(inside: str, text: str) -> list[tuple[Sequence[int], int]]:
-    """Returns the numbers of each span in brackets, and the number of digits of the span's lowest number."""
+    """Return the numbers of each span in brackets, and the number of digits of the span's lowest number."""
     spans: list[tuple[Sequence[int], int]] = []
     for item in inside.split(","):
         if not (match := _SPAN.fullmatch(item)):
@@ -161,8 +131,6 @@ _GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d{1,12}))?(?:\(
 def parse_tres(text: str) -> dict[str, str]:
     """Return the amounts in a TRES string as texts by resource; empty for an unknown string.
 
-    Examples
-    --------
     >>> parse_tres("cpu=4,mem=16G,gres/gpu:a100=2")
     {'cpu': '4', 'mem': '16G', 'gres/gpu:a100': '2'}
     """
@@ -173,18 +141,6 @@ def parse_tres(text: str) -> dict[str, str]:
 def tres_gpus(text: str) -> float:
     """Return the number of GPUs in a TRES string.
 
-    Parameters
-    ----------
-    text
-        A TRES string. `gres/gpu` counts all GPUs; without it, typed entries (`gres/gpu:a100`) are added.
-
-    Returns
-    -------
-    float
-        0 if the string names no GPUs, NaN if it is empty.
-
-    Examples
-    --------
     >>> tres_gpus("cpu=4,gres/gpu=3,gres/gpu:a100=2"), tres_gpus("cpu=4"), tres_gpus("")
     (3.0, 0.0, nan)
     """
@@ -199,8 +155,6 @@ def tres_gpus(text: str) -> float:
 def gres_gpus(text: str) -> float:
     """Return the number of GPUs per node in a GRES string (ReqGRES); 0 if the string names no GPUs.
 
-    Examples
-    --------
     >>> gres_gpus("gpu:a100:2,lustre"), gres_gpus("gpu"), gres_gpus("gres:gpu:4"), gres_gpus("")
     (2.0, 1.0, 4.0, 0.0)
     """
@@ -223,8 +177,6 @@ _TYPED = re.compile(r"gpu:([A-Za-z_][\w.-]*)", re.IGNORECASE)
 def gpu_type(text: str) -> str:
     """Return the type of GPU in a TRES or GRES string; empty if the string names no type or several types.
 
-    Examples
-    --------
     >>> gpu_type("cpu=4,gres/gpu:a100=2,gres/gpu=2"), gpu_type("gpu:v100:2(S:0)"), gpu_type("gres/gpu=2")
     ('a100', 'v100', '')
     """
@@ -247,28 +199,14 @@ _ASLEEP_MARKS = frozenset("~#!%")
 def is_away(state: str) -> bool:
     """Whether a node cannot be used until it is restored: down, drained, failing, not registered or not responding.
 
-    Parameters
-    ----------
-    state
-        The state, as Slurm prints it.
-
-    Returns
-    -------
-    bool
-
-    Notes
-    -----
-    A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) can be used: slurmctld places jobs on
-    it and powers it up. A node that powers up does not respond; this does not count as a failure. MAINTENANCE is a
-    reservation, which the description of the machine lists separately.
-
-    Examples
-    --------
     >>> is_away("IDLE+CLOUD+POWERED_DOWN"), is_away("DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING"), is_away("IDLE+DRAIN")
     (False, True, True)
     >>> is_away("IDLE+NOT_RESPONDING"), is_away("allocated#"), is_away("idle*"), is_away("IDLE+MAINTENANCE+RESERVED")
     (True, False, True, False)
     """
+    # A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) can be used: slurmctld places jobs
+    # on it and powers it up. A node that powers up does not respond; this does not count as a failure. MAINTENANCE is a
+    # reservation, which the description of the machine lists separately.
     words, marks = set(), set()
     for word in state.upper().split("+"):
         bare = word.strip().rstrip(_MARKS)

@@ -59,45 +59,18 @@ def looks_like_sacct(sample: str) -> bool:
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
     """Read a `sacct -P` dump.
 
-    Parameters
-    ----------
-    blocks
-        The text in blocks of bytes. JobID (or JobIDRaw) and Submit are required; `columns` lists the other columns.
-    source
-        File name for messages.
-    strict
-        Whether to raise InputError at the first broken line or value. If false, broken lines are dropped and counted,
-        and broken values are unknown and counted.
-    zone
-        Time zone of times without an offset.
-
-    Returns
-    -------
-    Trace
-        Times are epoch seconds.
-
-    Raises
-    ------
-    InputError
-        If there is no header or no job.
-
-    Notes
-    -----
-    A job that never started has no run time, and its wait lasts until it left the queue. A job that was pending or
-    running when the dump was written has no run time either; a note gives the number of such jobs.
-
-    Requested memory is the amount for the whole job (`formats.memory.requested`). Used memory is the peak of the
-    busiest node over the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has
-    no steps. A FAILED job counts as out of memory if Slurm killed one of its steps for its memory
-    (`formats.memory.outgrew`; needs State and AllocTRES).
-
-    Examples
-    --------
     >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
     >>> trace = read_sacct([text.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.nominal("status").decode()
     (['7_1'], [30.0], [10.0], ['cancelled'])
     """
+    # A job that never started has no run time, and its wait lasts until it left the queue. A job that was pending or
+    # running when the dump was written has no run time either; a note gives the number of such jobs.
+    #
+    # Requested memory is the amount for the whole job (`formats.memory.requested`). Used memory is the peak of the
+    # busiest node over the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X
+    # has no steps. A FAILED job counts as out of memory if Slurm killed one of its steps for its memory
+    # (`formats.memory.outgrew`; needs State and AllocTRES).
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
     first, piece = "", b"\n"
@@ -123,26 +96,6 @@ def read_sacct_columns(
 ) -> Trace:
     """Read sacct records whose fields are already separated.
 
-    Parameters
-    ----------
-    columns
-        Texts by sacct's name of the column, shape (n,). Job steps can be among the records, as in `read_sacct`.
-    source, strict, zone
-        As in `read_sacct`.
-    notes
-        Notes to add to the trace.
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    InputError
-        If JobID (or JobIDRaw) or Submit is missing.
-
-    Examples
-    --------
     >>> read_sacct_columns({"JobID": ["7", "7.0"], "Submit": ["60", "60"], "MaxRSS": ["", "2M"]}).number("used_mem_kib")
     array([2048.])
     """
@@ -163,25 +116,6 @@ def read_sacct_json(
 ) -> Trace:
     """Read the output of `sacct --json` or `squeue --json`.
 
-    Parameters
-    ----------
-    blocks
-        The text of the file in blocks of bytes.
-    source, strict, zone
-        As in `read_sacct`.
-
-    Returns
-    -------
-    Trace
-        The columns of `read_sacct`. squeue's start of a waiting job is Slurm's forecast and is ignored.
-
-    Raises
-    ------
-    InputError
-        If the text is not JSON of sacct or squeue.
-
-    Examples
-    --------
     >>> job = b'{"job_id": 7, "submit_time": 60, "job_state": ["PENDING"], "time_limit": 2, "start_time": 99}'
     >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
     ([120.0], [nan])
@@ -193,12 +127,12 @@ def read_sacct_json(
 
 
 def _plain_number(text: str) -> float:
-    """Returns a text as a number, NaN if it is empty."""
+    """Return a text as a number, NaN if it is empty."""
     return float(text) if text.strip() else math.nan
 
 
 def _minutes(text: str) -> float:
-    """Returns seconds for whole minutes (TimelimitRaw) or for a Slurm duration."""
+    """Return seconds for whole minutes (TimelimitRaw) or for a Slurm duration."""
     return float(text) * 60 if text.strip().isdecimal() else parse_duration(text)
 
 
@@ -215,7 +149,7 @@ _BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argum
 
 
 def _option_number(option: str, pattern: str, line: str) -> float:
-    """Returns the number in an option of the submit command: the option's default if the option has no value, NaN if
+    """Return the number in an option of the submit command: the option's default if the option has no value, NaN if
     the option is absent.
 
     >>> _option_number("exclusive", "(?:^$)()", "sbatch --exclusive x")
@@ -249,29 +183,14 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
 class Batch:
     """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
     their line number.
-
-    Attributes
-    ----------
-    layout
-        Position of each field in a row.
-    columns
-        The cells of the text, one sequence per column.
-    lines
-        Line number of each row in the file.
-    problems
-        Collects the reports about broken lines and values.
-    clock
-        Converts local times to epoch seconds.
-    memo
-        The caches of numbers, by the kinds of numbers in `PARSERS`.
     """
 
-    layout: Layout
-    columns: Sequence[Sequence[str]]
-    lines: Sequence[int]
-    problems: Problems
-    clock: LocalClock
-    memo: Mapping[str, Memo]
+    layout: Layout  # Position of each field in a row
+    columns: Sequence[Sequence[str]]  # The cells of the text, one sequence per column
+    lines: Sequence[int]  # Line number of each row in the file
+    problems: Problems  # Collects the reports about broken lines and values
+    clock: LocalClock  # Converts local times to epoch seconds
+    memo: Mapping[str, Memo]  # The caches of numbers, by the kinds of numbers in `PARSERS`
 
     def text(self, *names: str) -> Sequence[str] | None:
         """Return the first of the named columns that exists, or None."""
@@ -279,21 +198,7 @@ class Batch:
         return None if index is None else self.columns[index]
 
     def stamps(self, name: str, submit: np.ndarray | None = None) -> Stamps:
-        """Parse a column of time stamps. Values that stand for "no time" are unknown (`without_zeros`).
-
-        Parameters
-        ----------
-        name
-            The column.
-        submit
-            Submit times in epoch seconds, shape (n,). If absent, all values are times.
-
-        Returns
-        -------
-        tuple of ndarray
-            Epoch seconds (NaN if there is no such column), and for times in an hour that a clock change repeats, the
-            number of seconds from the first to the second pass of the hour.
-        """
+        """Parse a column of time stamps. Values that stand for "no time" are unknown (`without_zeros`)."""
         texts = self.text(name)
         if texts is None:
             return no_stamps(len(self.lines))
@@ -369,7 +274,7 @@ class Batch:
         return (self.number("number", "alloccpus") > 0) | (self.number("number", "allocnodes") > 0)
 
     def _raw(self, kind: str, *names: str) -> np.ndarray:
-        """Returns the parsed values of the first column that exists, else NaN; -inf marks unlimited values."""
+        """Return the parsed values of the first column that exists, else NaN; -inf marks unlimited values."""
         texts = self.text(*names)
         if texts is None:
             return np.full(len(self.lines), np.nan)
@@ -426,7 +331,7 @@ class _Table:
         self.columns.add(as_ids(columns[layout.job]), measured | {name: codes[name] for name in words})
 
     def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns all numeric columns of a batch."""
+        """Return all numeric columns of a batch."""
         elapsed = either(batch.number("number", "elapsedraw"), batch.number("duration", "elapsed"))
         run, wait = self._times(batch, submit, elapsed, status)
         limit, unlimited = batch.limit()
@@ -460,7 +365,7 @@ class _Table:
     def _times(
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns run times and waits, and counts jobs that had not finished."""
+        """Return run times and waits, and counts jobs that had not finished."""
         states = Nominal(status, tuple(self.columns.words["status"].names))
         start = batch.stamps("start", submit) if batch.text("start") is not None else None
         end = batch.stamps("end", submit)
@@ -472,7 +377,7 @@ class _Table:
         return run, sound(wait, batch.lines, f"wait (start before submission): {rule}")
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
-        """Returns all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
+        """Return all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
         is no job."""
         if not self.columns.jobs:
             steps = f"; {records.steps} job steps were ignored" if records.steps else ""

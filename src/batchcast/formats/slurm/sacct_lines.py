@@ -116,33 +116,15 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
     """Split a line with more pieces than columns, if the formats of the other columns show to which text columns the
     surplus pieces belong.
 
-    Parameters
-    ----------
-    names
-        The columns in lower case, n names.
-    pieces
-        The texts between the line's delimiters, n or more.
-    delimiter
-        The delimiter, which is put back between pieces of one text column.
-
-    Returns
-    -------
-    Taken
-
-    Notes
-    -----
-    The function examines every way to assign the surplus pieces to text columns. An assignment fits if every column of
-    known format has its format. All assignments that fit must agree on each column that batchcast reads (`_CHECKS`). If
-    assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the command decides.
-    O(columns * surplus**2).
-
-    Examples
-    --------
     >>> take_apart(["jobid", "jobname", "state"], ["7", "a", "b", "FAILED"], "|")
     Taken(fields=['7', 'a|b', 'FAILED'], undecided=False)
     >>> take_apart(["jobid", "constraints", "jobname"], ["7", "intel", "amd", "j"], "|")
     Taken(fields=None, undecided=True)
     """
+    # The function examines every way to assign the surplus pieces to text columns. An assignment fits if every column
+    # of known format has its format. All assignments that fit must agree on each column that batchcast reads
+    # (`_CHECKS`). If assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the
+    # command decides. O(columns * surplus**2).
     surplus = len(pieces) - len(names)
     if not 0 < surplus <= MOST_PIECES:
         return Taken(None)
@@ -170,12 +152,12 @@ class _Ways:
         self._keep()
 
     def text(self, k: int, before: int, after: int) -> str:
-        """Returns the text of column k if `before` surplus pieces are used before it and `after` up to and including
+        """Return the text of column k if `before` surplus pieces are used before it and `after` up to and including
         it."""
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:
-        """Returns the columns that batchcast reads and whose text is not the same in all remaining assignments."""
+        """Return the columns that batchcast reads and whose text is not the same in all remaining assignments."""
         return [k for k, name in enumerate(self.names) if name in _CHECKS and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
@@ -205,7 +187,7 @@ class _Ways:
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
-        """Returns the fields of one of the remaining assignments, which all agree on the columns that batchcast
+        """Return the fields of one of the remaining assignments, which all agree on the columns that batchcast
         reads."""
         fields, before = [], 0
         for k, edges in enumerate(self.edges):
@@ -232,34 +214,18 @@ _QUOTED = (",", ";", "\t")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a dump.
+    """The columns of a dump."""
 
-    Attributes
-    ----------
-    delimiter
-        The delimiter.
-    width
-        Number of columns.
-    positions
-        Position of each column in a line, by lower-case name.
-    names
-        All column names in their order.
-    is_quoted
-        Whether cells can be in quotes (RFC 4180).
-    """
-
-    delimiter: str
-    width: int
-    positions: dict[str, int]
-    names: tuple[str, ...]
-    is_quoted: bool = False
+    delimiter: str  # The delimiter
+    width: int  # Number of columns
+    positions: dict[str, int]  # Position of each column in a line, by lower-case name
+    names: tuple[str, ...]  # All column names in their order
+    is_quoted: bool = False  # Whether cells can be in quotes (RFC 4180)
 
     @classmethod
     def of_header(cls, line: str) -> Layout | None:
         """Return the layout if a line is a header with job ids and submit times, else None.
 
-        Examples
-        --------
         >>> Layout.of_header("JobID|Submit|State").positions, Layout.of_header('"JobID";"Submit"').is_quoted
         ({'jobid': 0, 'submit': 1, 'state': 2}, True)
         """
@@ -316,8 +282,6 @@ class Layout:
 def cells_of(line: str, delimiter: str) -> list[str] | None:
     """Return the cells of one CSV record, which can have line breaks in quotes; None if quotes do not match.
 
-    Examples
-    --------
     >>> cells_of('1,"a,b","say ""hi"" twice"', ","), cells_of('1,"a', ",")
     (['1', 'a,b', 'say "hi" twice'], None)
     """
@@ -340,8 +304,6 @@ class StepPeaks:
     belongs to the last record before it that has the step's job id. If a step comes before all records with its job id
     (in a sorted file), it counts only if a single record has this id.
 
-    Examples
-    --------
     >>> layout = Layout.of_header("JobID|Submit|MaxRSS")
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
     >>> peaks.by_record(["7", "8"], np.array([2.0, 1.0]))[0]["used_mem_kib"].tolist(), peaks.zeros
@@ -401,24 +363,7 @@ class StepPeaks:
         self._most[name][key] = max(value, self._most[name].get(key, 0.0))
 
     def by_record(self, ids: Sequence[object], nodes: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return what the steps of each job used.
-
-        Parameters
-        ----------
-        ids
-            Job ids in the order of the file, n values.
-        nodes
-            Allocated nodes, shape (n,).
-
-        Returns
-        -------
-        used : dict
-            Columns of shape (n,), NaN if no step was measured. `used_mem_kib`: KiB of the whole job (peak of the
-            busiest node times nodes). `used_gpus`: the GPUs that the record's busiest step kept busy.
-            `used_gpu_mem_kib`: GPU memory of the step that used most, summed over GPUs.
-        outgrown : ndarray
-            Whether a step of each job was killed for its memory (`formats.memory.outgrew`), shape (n,).
-        """
+        """Return what the steps of each job used."""
         keys = list(self._keys(ids))
         used = {
             name: np.array([math.nan if key is None else most.get(key, math.nan) for key in keys], dtype=float)
@@ -428,7 +373,7 @@ class StepPeaks:
         return used, np.array([key in self._outgrown for key in keys], bool)
 
     def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
-        """Yields the key of each record; None if its steps cannot be distinguished from the steps of other records."""
+        """Yield the key of each record; None if its steps cannot be distinguished from the steps of other records."""
         texts = [str(job) for job in ids]
         total, seen = Counter(texts), Counter[str]()
         for text in texts:
@@ -450,7 +395,7 @@ Key = str | tuple[str, int]
 
 
 def _key(number: str, count: int) -> Key:
-    """Returns the key of the `count`-th record with an id; the key of the first record is the id alone."""
+    """Return the key of the `count`-th record with an id; the key of the first record is the id alone."""
     return number if count < 2 else (number, count)
 
 
@@ -533,7 +478,7 @@ class Records:
     def _batches(
         self, layout: Layout, fields: list[str], numbers: list[int], odd: Set[int]
     ) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Yields the records as columns. `odd` has the numbers of lines whose form was checked already."""
+        """Yield the records as columns. `odd` has the numbers of lines whose form was checked already."""
         columns: Columns = [fields[k :: layout.width] for k in range(layout.width)]
         columns, numbers = self._without_misfits(layout, columns, numbers, odd)
         if numbers:
@@ -558,7 +503,7 @@ class Records:
         return rows_of([k for k in range(len(numbers)) if k not in dropped], columns, numbers)
 
     def _odd(self, line: str, earlier: list[str]) -> list[str]:
-        """Returns the record that an irregular line completes (header, message, broken line, blank line), or an empty
+        """Return the record that an irregular line completes (header, message, broken line, blank line), or an empty
         list. `earlier` has the fields of the records before the line."""
         layout, new_layout = self.layout, Layout.of_header(line)
         if new_layout is not None:
@@ -596,7 +541,7 @@ class Records:
         return whole
 
     def _joined(self, layout: Layout) -> list[str]:
-        """Returns the record that the last broken lines form together, or an empty list; uses as few of the lines as
+        """Return the record that the last broken lines form together, or an empty list; uses as few of the lines as
         possible."""
         pieces = 1
         for k in range(len(self._torn) - 1, -1, -1):
@@ -620,7 +565,7 @@ class Records:
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
-        """Returns the fields of a line whose texts contained delimiters or line breaks, if the other columns determine
+        """Return the fields of a line whose texts contained delimiters or line breaks, if the other columns determine
         the right split. Stops trying after very many lines of the file could not be repaired."""
         layout = self.layout
         assert layout is not None
@@ -646,7 +591,7 @@ class Records:
         del self._torn[:count]
 
     def _why_broken(self, line: str) -> str:
-        """Returns the reason for which a line is not a job record."""
+        """Return the reason for which a line is not a job record."""
         assert self.layout is not None
         fields, width = self.layout.split(line), self.layout.width
         if fields is None:
@@ -668,18 +613,6 @@ _SHOW_JOB = re.compile(r"JobId=\d+ (ArrayJobId=|HetJobId=|JobName=)")
 def named_text(line: str) -> tuple[str, str] | None:
     """Recognise a text by its first line.
 
-    Parameters
-    ----------
-    line
-        The first line of the text.
-
-    Returns
-    -------
-    tuple of str, or None
-        What the text is, and how to get a readable log instead. None for other texts.
-
-    Examples
-    --------
     >>> named_text("7|ada|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:10:00")[0]
     'a sacct dump without its header line'
     >>> named_text("JobId=7 UserId=ada(1001) GroupId=ada(1001) Name=relax JobState=COMPLETED")[0]

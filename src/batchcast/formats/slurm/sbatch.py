@@ -60,8 +60,6 @@ _NOT_HEARD = frozenset({
 def not_heard(options: Mapping[str, str]) -> list[str]:
     """Return the options that would affect a job's start and that predictions ignore.
 
-    Examples
-    --------
     >>> not_heard({"time": "1:00:00", "nodelist": "n7", "output": "log"})
     ['--nodelist']
     """
@@ -71,28 +69,13 @@ def not_heard(options: Mapping[str, str]) -> list[str]:
 def parse_script(text: str) -> dict[str, str]:
     """Return the options in the #SBATCH lines of a script.
 
-    Parameters
-    ----------
-    text
-        The script.
-
-    Returns
-    -------
-    dict
-        Value by long name of the option; the last occurrence counts.
-
-    Notes
-    -----
-    As in sbatch, `#SBATCH` must be at the beginning of a line (an indented line is a comment), `#` begins a comment
-    only at the start of a word, and reading ends at the first command.
-
-    Examples
-    --------
     >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n")
     {'job-name': 'run#1', 'time': '1:00:00'}
     >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
     {'time': '1:00:00', 'nodes': '2', 'job-name': 'my'}
     """
+    # As in sbatch, `#SBATCH` must be at the beginning of a line (an indented line is a comment), `#` begins a comment
+    # only at the start of a word, and reading ends at the first command.
     words: list[str] = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -108,7 +91,7 @@ _QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
 
 
 def _words(line: str) -> list[str]:
-    """Returns the words of a line without their quotes; if a quote is not closed, the line is split at blanks."""
+    """Return the words of a line without their quotes; if a quote is not closed, the line is split at blanks."""
     try:
         return shlex.split(line)
     except ValueError:  # accounting truncates long commands, for example
@@ -121,8 +104,6 @@ def parse_submit_line(line: str) -> Mapping[str, str]:
 
     Options inside the script are not part of the command.
 
-    Examples
-    --------
     >>> dict(parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 job.sh -n 4"))
     {'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}
     """
@@ -132,8 +113,6 @@ def parse_submit_line(line: str) -> Mapping[str, str]:
 def submitted_command(line: str) -> str:
     """Return the script and its arguments in a submit command; empty if it has none (`--wrap`, a script on stdin).
 
-    Examples
-    --------
     >>> submitted_command("sbatch -p a --exclusive runs/job.sh -n 4"), submitted_command("sbatch --wrap 'sleep 1'")
     ('runs/job.sh -n 4', '')
     """
@@ -146,8 +125,6 @@ def command_digest(command: str) -> str | None:
     Arguments may hold secrets, so only the digest is kept. The digest ignores the script's folder and replaces digits
     in its name, because predictions treat names that differ only in digits as equal. None if the command is unknown.
 
-    Examples
-    --------
     >>> command_digest("/home/ada/a/run_1.sh --steps 10") == command_digest("run_2.sh --steps 10")
     True
     >>> command_digest("run_1.sh --steps 10") == command_digest("run_1.sh --steps 1000"), command_digest("")
@@ -160,13 +137,13 @@ def command_digest(command: str) -> str | None:
 
 
 def _split(line: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the options of a submit command, and the job script with its arguments."""
+    """Return the options of a submit command, and the job script with its arguments."""
     rest: list[str] = []
     return _options(_words(line)[1:], rest), rest
 
 
 def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
-    """Returns the sbatch options among words of a line. With `rest`, the words are a command line: parsing ends at the
+    """Return the sbatch options among words of a line. With `rest`, the words are a command line: parsing ends at the
     script, and `rest` receives the script and its arguments."""
     options: dict[str, str] = {}
     whole, k = rest is not None, 0
@@ -192,19 +169,6 @@ def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
 def processors(options: Mapping[str, str]) -> tuple[float, float]:
     """Return the processors and nodes that a script requests.
 
-    Parameters
-    ----------
-    options
-        The value of each option, by the option's long name.
-
-    Returns
-    -------
-    procs, nodes : float
-        Processors are tasks times processors per task, or GPUs times processors per GPU. Without --nodes, there is 1
-        node.
-
-    Examples
-    --------
     >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
     ((16.0, 2.0), (8.0, 1.0))
     >>> processors({"gpus": "4", "cpus-per-gpu": "8"}), processors({"ntasks": "2", "tres-per-task": "cpu:8"})
@@ -218,7 +182,7 @@ def processors(options: Mapping[str, str]) -> tuple[float, float]:
 
 
 def _tasks(options: Mapping[str, str]) -> float:
-    """Returns the number of tasks: --ntasks, else tasks per GPU times GPUs, else tasks per node times nodes."""
+    """Return the number of tasks: --ntasks, else tasks per GPU times GPUs, else tasks per node times nodes."""
     nodes = count_of(options.get("nodes", "1"))
     if "ntasks" in options:
         return count_of(options["ntasks"])
@@ -228,7 +192,7 @@ def _tasks(options: Mapping[str, str]) -> float:
 
 
 def _per_task(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
+    """Return the amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
     items = (item.strip().replace("=", ":").partition(":") for item in options.get("tres-per-task", "").split(","))
     return {name.lower(): rest.rpartition(":")[2] for name, _, rest in items}
 
@@ -237,8 +201,6 @@ def gpus(options: Mapping[str, str]) -> float:
     """Return the number of GPUs that a script requests, from --gpus, per node, per task or --gres; 0 if the script
     requests no GPUs.
 
-    Examples
-    --------
     >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
     (2.0, 8.0, 2.0, 0.0)
     >>> gpus({"ntasks": "8", "ntasks-per-gpu": "4"}), gpus({"ntasks": "2", "tres-per-task": "gres/gpu=1"})
@@ -258,8 +220,6 @@ def gpus(options: Mapping[str, str]) -> float:
 def gpu_type_of(options: Mapping[str, str]) -> str:
     """Return the type of GPU that a script requests; empty if the script accepts any type, or requests no GPU.
 
-    Examples
-    --------
     >>> gpu_type_of({"gpus": "a100:2"}), gpu_type_of({"gres": "gpu:v100:1,tmp:9G"}), gpu_type_of({"gpus": "2"})
     ('a100', 'v100', '')
     """
@@ -270,8 +230,6 @@ def gpu_type_of(options: Mapping[str, str]) -> str:
 def with_gpu_type(options: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the options of a script with another type of GPU; `GPU_OPTIONS` can name one.
 
-    Examples
-    --------
     >>> with_gpu_type({"gpus": "a100:2"}, "v100"), with_gpu_type({"gres": "gpu:1", "time": "1"}, "v100")
     ({'gpus': 'v100:2'}, {'gres': 'gpu:v100:1', 'time': '1'})
     """
@@ -291,8 +249,6 @@ def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) 
 
     GPUs per node change only with `per_node`, and GPUs per task never: they follow the number of nodes or tasks.
 
-    Examples
-    --------
     >>> with_gpu_share({"gpus": "a100:4", "gres": "gpu:2,tmp:9G"}, 0.5, per_node=True)
     {'gpus': 'a100:2', 'gres': 'gpu:1,tmp:9G'}
     >>> with_gpu_share({"gpus": "4", "gres": "gpu:2"}, 2.0, per_node=False)
@@ -312,7 +268,7 @@ def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) 
 
 
 def _with_share(item: str, share: float) -> str | None:
-    """Returns `a100:4` or `4` with the number multiplied by `share` (a missing number is 1); None if the product is not
+    """Return `a100:4` or `4` with the number multiplied by `share` (a missing number is 1); None if the product is not
     whole."""
     kind, _, number = item.rpartition(":")
     kind, number = (kind, number) if number.isdigit() else (item, "1")
@@ -321,7 +277,7 @@ def _with_share(item: str, share: float) -> str | None:
 
 
 def _gpus_of_job(options: Mapping[str, str]) -> float:
-    """Returns the GPUs that are requested for the job or per node."""
+    """Return the GPUs that are requested for the job or per node."""
     nodes = count_of(options.get("nodes", "1"))
     if "gpus" in options:
         return gres_gpus(f"gpu:{options['gpus']}")
@@ -334,8 +290,6 @@ def memory_kib(options: Mapping[str, str]) -> float:
     """Return the requested memory of the whole job in KiB, from --mem (per node), --mem-per-cpu or --mem-per-gpu; else
     NaN.
 
-    Examples
-    --------
     >>> memory_kib({"mem": "1G", "nodes": "2"}), memory_kib({"ntasks": "4", "mem-per-cpu": "1G"})
     (2097152.0, 4194304.0)
     """
@@ -347,8 +301,6 @@ def memory_kib(options: Mapping[str, str]) -> float:
 def count_of(text: str) -> float:
     """Return the first number in a count such as `2-4`, with at most nine digits; 1 if the text has no number.
 
-    Examples
-    --------
     >>> count_of("4-8"), count_of("main"), count_of("0"), count_of("9" * 400)
     (4.0, 1.0, 1.0, 999999999.0)
     """

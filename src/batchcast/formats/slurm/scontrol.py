@@ -21,8 +21,6 @@ _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 def parse_config(text: str) -> dict[str, str]:
     """Return the `Name = value` lines of a text by name.
 
-    Examples
-    --------
     >>> parse_config("Configuration data as of x\\nMinJobAge               = 300 sec\\n")
     {'MinJobAge': '300 sec'}
     """
@@ -33,27 +31,11 @@ def parse_config(text: str) -> dict[str, str]:
 def parse_records(text: str, first: str) -> list[dict[str, str]]:
     """Return the records of `scontrol -o` as mappings.
 
-    Parameters
-    ----------
-    text
-        The output of scontrol.
-    first
-        The key that begins the first line of each record (JobId, PartitionName).
-
-    Returns
-    -------
-    list of dict
-
-    Notes
-    -----
-    A value ends at the next ` Key=`, so values can contain blanks. A value that contains ` Key=` is misread; therefore
-    job names are read from squeue.
-
-    Examples
-    --------
     >>> parse_records("PartitionName=main AllowGroups=ALL MaxTime=7-00:00:00\\n", "PartitionName")
     [{'PartitionName': 'main', 'AllowGroups': 'ALL', 'MaxTime': '7-00:00:00'}]
     """
+    # A value ends at the next ` Key=`, so values can contain blanks. A value that contains ` Key=` is misread;
+    # therefore job names are read from squeue.
     records = []
     for block in re.split(rf"(?m)^(?={re.escape(first)}=)", text):
         matches = list(_KEY.finditer(block))
@@ -107,25 +89,7 @@ _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 def read_machine(
     node: str, partition: str, config: str = "", reservation: str = "", qos: str = "", assoc: str = ""
 ) -> Machine:
-    """Build the machine that the output of scontrol and sacctmgr describes.
-
-    Parameters
-    ----------
-    node, partition, config, reservation
-        Output of `scontrol show node -o`, `scontrol show partition -o` and so on. Times are in UTC.
-    qos, assoc
-        Output of `sacctmgr -P show qos` and `show assoc`.
-
-    Returns
-    -------
-    Machine
-        `left_out` lists settings that the simulation does not follow.
-
-    Raises
-    ------
-    InputError
-        If there are no nodes or no partitions, or a value cannot be read.
-    """
+    """Build the machine that the output of scontrol and sacctmgr describes."""
     settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
     settings.update(_parameters(settings.get("SchedulerParameters", "")))
     node_rows, partition_rows = parse_records(node, "NodeName"), parse_records(partition, "PartitionName")
@@ -156,7 +120,7 @@ def read_machine(
 
 
 def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
-    """Returns rows of `sacctmgr -P show`; InputError if the column of names is missing."""
+    """Return rows of `sacctmgr -P show`; InputError if the column of names is missing."""
     rows = table(text)
     if rows and column not in rows[0]:
         raise InputError(f"{what}.txt: no column {column} in {'|'.join(rows[0])[:80]!r}",
@@ -167,8 +131,6 @@ def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
 def table(text: str) -> list[dict[str, str]]:
     """Return the rows of sacctmgr's `-P` output as mappings, with the titles in the first line as keys.
 
-    Examples
-    --------
     >>> table("Name|Priority\\nnormal|10\\n")
     [{'Name': 'normal', 'Priority': '10'}]
     """
@@ -179,8 +141,6 @@ def table(text: str) -> list[dict[str, str]]:
 def gres(text: str) -> dict[str, int]:
     """Return the counts in a node's Gres, by name and type.
 
-    Examples
-    --------
     >>> gres("gpu:a100:4(S:0-1),lustre:2"), gres("gpu:2"), gres("(null)")
     ({'gpu:a100': 4, 'lustre': 2}, {'gpu': 2}, {})
     """
@@ -195,7 +155,7 @@ def gres(text: str) -> dict[str, int]:
 
 
 def _node_groups(records: list[dict[str, str]]) -> list[NodeGroup]:
-    """Returns the nodes; consecutive nodes with equal properties form one group."""
+    """Return the nodes; consecutive nodes with equal properties form one group."""
     groups: list[tuple[Any, list[str], list[str]]] = []  # shared properties, all nodes, nodes that are down
     if len(records) > MOST_NODES:
         raise InputError(f"the text of the nodes has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
@@ -217,7 +177,7 @@ def _node_groups(records: list[dict[str, str]]) -> list[NodeGroup]:
 
 
 def _whole_number(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
-    """Returns a whole number from a record; InputError with the record's name if the value is something else."""
+    """Return a whole number from a record; InputError with the record's name if the value is something else."""
     word = r.get(key, "")
     if word in _NONE:
         return otherwise
@@ -228,7 +188,7 @@ def _whole_number(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
 
 
 def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str, str], expand: Names) -> Partition:
-    """Returns a partition from its record."""
+    """Return a partition from its record."""
     expand.count(len(everyone))  # the loop below visits every node for each partition: the limit must cover it
     listed = r.get("Nodes", "")
     named = set(everyone) if listed == "ALL" else set(expand(listed))
@@ -259,7 +219,7 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
 
 
 def _weights(text: str) -> dict[str, float]:
-    """Returns TRESBillingWeights by TRES, memory per MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
+    """Return TRESBillingWeights by TRES, memory per MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
     weights = {}
     for item in text.split(",") if text not in _NONE else []:
         name, _, value = item.partition("=")
@@ -269,7 +229,7 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _qos(r: Mapping[str, str]) -> Qos:
-    """Returns a QOS from its row."""
+    """Return a QOS from its row."""
     preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
     mode = r.get("PreemptMode", "").upper()
     return Qos(
@@ -279,7 +239,7 @@ def _qos(r: Mapping[str, str]) -> Qos:
 
 
 def _limits(r: Mapping[str, str]) -> Limits:
-    """Returns the limits in the row of a QOS or an association, each of which has some of the columns."""
+    """Return the limits in the row of a QOS or an association, each of which has some of the columns."""
     return Limits(
         grp_jobs=amount(r.get("GrpJobs", ""), math.inf),
         grp_tres=_tres(r, "GrpTRES"),
@@ -294,13 +254,13 @@ def _limits(r: Mapping[str, str]) -> Limits:
 
 
 def _association(r: Mapping[str, str]) -> Association:
-    """Returns an association from its row."""
+    """Return an association from its row."""
     parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
     return Association(r["Account"], r.get("User", ""), parent, amount(r.get("Share", "1"), 1.0), _limits(r))
 
 
 def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
-    """Returns a reservation from its record."""
+    """Return a reservation from its record."""
     start, end = (_stamp(r.get(key, "")) for key in ("StartTime", "EndTime"))
     users, accounts, flags = (
         tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
@@ -309,7 +269,7 @@ def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
 
 
 def _stamp(text: str) -> float:
-    """Returns a time in epoch seconds; NaN if the text cannot be read."""
+    """Return a time in epoch seconds; NaN if the text cannot be read."""
     from datetime import UTC
 
     from ..times import LocalClock, parse_stamps
@@ -319,7 +279,7 @@ def _stamp(text: str) -> float:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Returns SchedulerParameters by name; a parameter without a value is `yes`."""
+    """Return SchedulerParameters by name; a parameter without a value is `yes`."""
     pairs = (item.partition("=") for item in text.split(",") if item)
     return {name.strip(): value if equals else "yes" for name, equals, value in pairs}
 
@@ -327,7 +287,7 @@ def _parameters(text: str) -> dict[str, str]:
 def _left_out(
     settings: Mapping[str, str], nodes: Rows, partitions: Rows, reservations: Rows, qos: Rows, assoc: Rows
 ) -> list[str]:
-    """Returns the settings that are in use and that the simulation does not follow, by Slurm's names."""
+    """Return the settings that are in use and that the simulation does not follow, by Slurm's names."""
     used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0").upper() not in _UNUSED]
     used += ["nodes that join later (MaxNodeCount)"] if amount(settings.get("MaxNodeCount", "")) > len(nodes) else []
     values = {key: settings.get(key, models[0]).split("/")[-1] for key, models in _MODELLED.items()}
@@ -351,7 +311,7 @@ def _left_out(
 
 
 def _of_preemption(settings: Mapping[str, str], partitions: Rows, qos: Rows) -> list[str]:
-    """Returns preemption settings that the simulation does not follow: all modes but REQUEUE and CANCEL, and
+    """Return preemption settings that the simulation does not follow: all modes but REQUEUE and CANCEL, and
     restrictions.
     """
     if settings.get("PreemptType", "preempt/none").split("/")[-1] == "none":
@@ -364,7 +324,7 @@ def _of_preemption(settings: Mapping[str, str], partitions: Rows, qos: Rows) -> 
 
 
 def _of_partitions(rows: Rows) -> list[str]:
-    """Returns settings of partitions that the simulation does not follow."""
+    """Return settings of partitions that the simulation does not follow."""
     used = []
     for r in rows:
         share = r.get("OverSubscribe", "NO").upper()
@@ -382,13 +342,13 @@ def _of_partitions(rows: Rows) -> list[str]:
 
 
 def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
-    """Returns the amounts of a TRES limit, memory in MiB."""
+    """Return the amounts of a TRES limit, memory in MiB."""
     amounts = parse_tres(r.get(key, "")).items()
     return {n: parse_memory(text) / 1024 if n == "mem" else amount(text, math.inf) for n, text in amounts}
 
 
 def _seconds(text: str, otherwise: float) -> float:
-    """Returns a time in seconds; `otherwise` if the record has no time."""
+    """Return a time in seconds; `otherwise` if the record has no time."""
     try:
         value = math.nan if text in _NONE else parse_duration(text)
     except UsageError:

@@ -19,8 +19,6 @@ from ...units import shortest
 def value_at(item: Any, path: str) -> Any:
     """Return the value at a path of keys; None if a key is missing.
 
-    Examples
-    --------
     >>> value_at({"time": {"limit": 60}}, "time/limit"), value_at({"time": None}, "time/limit")
     (60, None)
     """
@@ -32,8 +30,6 @@ def value_at(item: Any, path: str) -> Any:
 def number(value: Any) -> str:
     """Return a number as text, also from the form with `set` and `infinite`; empty if it is not set or infinite.
 
-    Examples
-    --------
     >>> number(60), number({"set": True, "infinite": False, "number": 60}), number({"set": False, "number": 0})
     ('60', '60', '')
     """
@@ -47,8 +43,6 @@ def number(value: Any) -> str:
 def tres(items: Any) -> str:
     """Return a list of TRES as `cpu=4,mem=2048M,gres/gpu=1`. Memory in TRES is in MiB.
 
-    Examples
-    --------
     >>> tres([{"type": "mem", "name": "", "count": 2048}, {"type": "gres", "name": "gpu:a100", "count": 2}])
     'mem=2048M,gres/gpu:a100=2'
     """
@@ -61,8 +55,6 @@ def tres(items: Any) -> str:
 def as_list(value: Any) -> list[str]:
     """Return words as a list, from a JSON list, a single word or null.
 
-    Examples
-    --------
     >>> as_list("RUNNING"), as_list(["RUNNING", "COMPLETING"]), as_list(None)
     (['RUNNING'], ['RUNNING', 'COMPLETING'], [])
     """
@@ -99,27 +91,6 @@ ASSOC_TRES = {
 def as_text(name: str, text: str, where: str = "") -> str:
     """Return the text that the same command prints without `--json`.
 
-    Parameters
-    ----------
-    name
-        `node`, `partition`, `reservation`, `qos` or `assoc`.
-    text
-        The JSON. Text that is not JSON is returned unchanged, because `scontrol show config --json` of Slurm 24.11
-        prints plain lines.
-    where
-        Name of the file for messages.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        If the JSON is broken or has no list of objects of this kind.
-
-    Examples
-    --------
     >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
     ['NodeName=n1', 'CPUTot=4']
     """
@@ -142,7 +113,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
 
 
 def _record(record: Any, item: Any, where: str) -> dict[str, str]:
-    """Returns one record as texts; InputError names the record if the record does not have Slurm's form."""
+    """Return one record as texts; InputError names the record if the record does not have Slurm's form."""
     try:
         row = {key: str(value) for key, value in record(item).items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
@@ -152,7 +123,7 @@ def _record(record: Any, item: Any, where: str) -> dict[str, str]:
 
 
 def _node(n: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a node's record."""
+    """Return a node's record."""
     return {
         "NodeName": n["name"],
         "CPUTot": number(n.get("cpus")) or "1",
@@ -170,7 +141,7 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a partition's record."""
+    """Return a partition's record."""
     flags = as_list(value_at(p, "maximums/oversubscribe/flags"))
     shared = value_at(p, "maximums/oversubscribe/jobs")
     jobs = 1 if shared is None else int(shared)
@@ -206,7 +177,7 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a reservation's record."""
+    """Return a reservation's record."""
     return {
         "ReservationName": r["name"],
         "StartTime": _instant(r.get("start_time")),
@@ -219,7 +190,7 @@ def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _qos(q: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a row for a QOS."""
+    """Return a row for a QOS."""
     return {
         "Name": q["name"],
         "Priority": number(q.get("priority")),
@@ -237,7 +208,7 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a row for an association."""
+    """Return a row for an association."""
     return {
         "Account": a["account"],
         "User": a.get("user") or "",
@@ -262,24 +233,24 @@ RECORDS: Mapping[str, tuple[str, Any]] = {
 
 
 def _span(minutes: Any) -> str:
-    """Returns minutes in Slurm's form HH:MM:SS."""
+    """Return minutes in Slurm's form HH:MM:SS."""
     text = number(minutes)
     return f"{int(float(text)) // 60:02d}:{int(float(text)) % 60:02d}:00" if text else ""
 
 
 def _clock(seconds: Any) -> str:
-    """Returns seconds in Slurm's form HH:MM:SS; empty for 0 and for no value."""
+    """Return seconds in Slurm's form HH:MM:SS; empty for 0 and for no value."""
     text = number(seconds)
     whole = int(float(text)) if text else 0
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
 
 
 def _instant(value: Any) -> str:
-    """Returns a time in ISO 8601, in UTC."""
+    """Return a time in ISO 8601, in UTC."""
     text = number(value)
     return datetime.fromtimestamp(float(text), UTC).strftime("%Y-%m-%dT%H:%M:%S") if text else ""
 
 
 def _words(value: Any) -> str:
-    """Returns a list of words with commas."""
+    """Return a list of words with commas."""
     return ",".join(as_list(value))

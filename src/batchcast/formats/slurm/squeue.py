@@ -21,31 +21,6 @@ Record = dict[str, str]
 def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = False) -> tuple[list[Record], int]:
     """Split an output in which every field ends with a mark into records.
 
-    Parameters
-    ----------
-    text
-        Each record has `len(fields)` values, each followed by the mark, and then a newline.
-    mark
-        The mark. The caller draws a random mark for every call, so values can contain newlines, delimiters and quotes.
-    fields
-        Names of the fields in each record.
-    header
-        Whether to drop the first record, which has titles.
-
-    Returns
-    -------
-    records : list of dict
-        Value by field name.
-    broken : int
-        Number of pieces at the end that are not a complete record (a truncated output).
-
-    Raises
-    ------
-    InputError
-        If the text is not empty and has no complete record.
-
-    Examples
-    --------
     >>> parse_marked("1@x|y\\nz@\\n2@@\\n", "@", ("JobID", "Name"))
     ([{'JobID': '1', 'Name': 'x|y\\nz'}, {'JobID': '2', 'Name': ''}], 0)
     """
@@ -81,24 +56,6 @@ WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
 def sighting(record: Mapping[str, str]) -> Sighting:
     """Convert one record of squeue's output.
 
-    Parameters
-    ----------
-    record
-        The printed fields of the record, by name (`FIELDS`).
-
-    Returns
-    -------
-    Sighting
-
-    Raises
-    ------
-    BatchcastError
-        If the job has no id, submit time or state.
-    UsageError
-        If a field has an unknown form.
-
-    Examples
-    --------
     >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).requested["req_time"]
     600.0
     """
@@ -135,7 +92,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
-    """Returns the columns that need special parsing of squeue's output: several partitions or QOS, commands, whole
+    """Return the columns that need special parsing of squeue's output: several partitions or QOS, commands, whole
     nodes, and processors.
 
     Before a job has nodes, tres-alloc has the requested processors; later it has the allocated processors.
@@ -155,8 +112,6 @@ def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
 def first(names: str) -> str | None:
     """Return the first of several partitions or (since 24.11) QOS that a job can use; None if there is none.
 
-    Examples
-    --------
     >>> first("main,big"), first("")
     ('main', None)
     """
@@ -166,8 +121,6 @@ def first(names: str) -> str | None:
 def epoch(text: str) -> float:
     """Return epoch seconds as SLURM_TIME_FORMAT=%s prints them; NaN for N/A, Unknown, None, 0 and NO_VAL.
 
-    Examples
-    --------
     >>> epoch("1795229481"), epoch("Unknown")
     (1795229481.0, nan)
     """
@@ -191,8 +144,6 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> list[tuple[Mapping[str, 
     """Return each job's record with the records of its steps (12.batch, 12.0), which follow it. If a job id has several
     runs, each run is listed separately.
 
-    Examples
-    --------
     >>> rows = [{"JobID": "7"}, {"JobID": "7.batch"}, {"JobID": "7"}, {"JobID": "8_1"}, {"JobID": "8_1.0"}]
     >>> [(job["JobID"], len(steps)) for job, steps in with_steps(rows)]
     [('7', 1), ('7', 0), ('8_1', 1)]
@@ -207,27 +158,7 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> list[tuple[Mapping[str, 
 
 
 def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
-    """Yield the jobs that ended according to one sacct record.
-
-    Parameters
-    ----------
-    record
-        The job's fields by name.
-    steps
-        The records of its steps, for the memory that was used.
-
-    Yields
-    ------
-    Sighting
-        None for a job that has not ended; several for array tasks that were withdrawn together. The time limit is the
-        limit that the user requested, if a submit plug-in recorded it (`user_tl=MINUTES` in AdminComment), else the
-        last limit in sacct.
-
-    Raises
-    ------
-    BatchcastError
-        If the record has no id or no submit time.
-    """
+    """Yield the jobs that ended according to one sacct record."""
     end, submit = epoch(record["End"]), epoch(record["Submit"])
     if not record["JobID"] or math.isnan(submit):
         raise BatchcastError(f"a job without an id or a submit time: {dict(record)!r}"[:200])
@@ -261,7 +192,7 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
 
 
 def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
-    """Returns the columns that need special parsing of sacct's output: limits in minutes, memory per node or processor,
+    """Return the columns that need special parsing of sacct's output: limits in minutes, memory per node or processor,
     lists of several names.
     """
     noted = _USER_LIMIT.search(record["AdminComment"])
@@ -275,7 +206,7 @@ def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
 
 
 def _task_ids(job_id: str) -> Iterator[str]:
-    """Yields the ids of array tasks: `4_[1-3,9]` gives 4_1, 4_2, 4_3, 4_9; other ids are yielded unchanged."""
+    """Yield the ids of array tasks: `4_[1-3,9]` gives 4_1, 4_2, 4_3, 4_9; other ids are yielded unchanged."""
     match = _TASKS.fullmatch(job_id)
     if match is None:
         yield job_id

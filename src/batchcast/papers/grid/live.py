@@ -67,19 +67,6 @@ class Journal:
 class Broker:
     """Maps jobs to the resources of a platform as they arrive, one by one.
 
-    Parameters
-    ----------
-    resources, units
-        The resources and the units of the platform.
-    heuristic
-        The heuristic that maps the waiting jobs to resources.
-    mapping
-        When jobs are mapped: at a fixed interval in time units, or at each arrival and end.
-    journal
-        The file that stores the broker's state; with None, the state is not stored.
-
-    Examples
-    --------
     >>> one = np.ones(2)
     >>> from .heuristics.deadlines import EminMin
     >>> grid = Resources(["r", "s"], np.array([1.0, 2.0]), one, 0 * one)
@@ -117,11 +104,6 @@ class Broker:
 
         The broker first runs the mapping events that are due before the time `at`. A job with an id that was accepted
         earlier is treated as that job, so a repeated submission has no effect.
-
-        Raises
-        ------
-        UsageError
-            If a required field is missing or a field that must be a number is not a number.
         """
         read = _read(job, at)
         job_id = str(read.ids[0])

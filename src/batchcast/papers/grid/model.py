@@ -215,50 +215,16 @@ def draw_times(
 ) -> np.ndarray:
     """Draw expected times by the range-based method of Braun et al. 2001.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The random generator.
-    jobs, resources : int
-        Numbers of rows and columns of the matrix, at least 1.
-    kind : str
-        Consistency (`c`, `i`, `s`), task and machine heterogeneity, named as in the public benchmarks: `c_hihi`,
-        `s_lohi`, ...
-    ranges : {"braun", "ali"}
-        Upper ends of the uniform distributions of tasks and machines: 3000/100 and 1000/10 (Braun et al. 2001), or
-        100,000/10 and 100/10 (Ali et al. 2000).
-    whole : bool
-        Whether times are rounded down to whole numbers, so that many times are equal.
-
-    Returns
-    -------
-    numpy.ndarray
-        Expected times (jobs, resources): each row is a base value, uniform on [1, task), times multipliers that are
-        uniform on [1, machine). Consistent (`c`): every row is ascending, so one resource is fastest for all jobs;
-        semiconsistent (`s`): only the even columns are ascending; inconsistent (`i`): as drawn.
-
-    Raises
-    ------
-    UsageError
-        For another kind, other ranges, or an empty grid.
-
-    Notes
-    -----
-    Braun et al. 2001, section 3.1. The call takes O(jobs * resources * log resources) time.
-
-    References
-    ----------
-    T. D. Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto
-    heterogeneous distributed computing systems, J. Parallel Distrib. Comput. 61 (2001), doi:10.1006/jpdc.2000.1714.
-    S. Ali et al., Task execution time modeling for heterogeneous computing systems, HCW 2000,
-    doi:10.1109/HCW.2000.843743.
-
-    Examples
-    --------
     >>> draw_times(np.random.default_rng(1), 2, 3, "c_lolo", whole=True)
     array([[118., 196., 492.],
            [445., 457., 803.]])
     """
+    # Braun et al. 2001, section 3.1. The call takes O(jobs * resources * log resources) time.
+    #
+    # T. D. Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto
+    # heterogeneous distributed computing systems, J. Parallel Distrib. Comput. 61 (2001), doi:10.1006/jpdc.2000.1714.
+    # S. Ali et al., Task execution time modeling for heterogeneous computing systems, HCW 2000,
+    # doi:10.1109/HCW.2000.843743.
     consistency, _, levels = kind.partition("_")
     task, machine = levels[:2], levels[2:]
     if consistency not in ("c", "i", "s") or ranges not in RANGES or {task, machine} - {"hi", "lo"} or len(levels) != 4:

@@ -67,13 +67,6 @@ class Job(NamedTuple):
 class OfClusters:
     """The clusters of batchcast.toml, which a broker uses as `batchcast start --test --where` and `batchcast submit`
     do.
-
-    Parameters
-    ----------
-    configuration, settings, viewer
-        The clusters, the settings of this computer, and the user on whose behalf the stores are queried.
-    ledger
-        The file with the user's submissions.
     """
 
     def __init__(self, configuration: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
@@ -137,24 +130,7 @@ def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
 
 
 class ClusterBroker:
-    """Maps jobs to real clusters as they arrive, one by one.
-
-    Parameters
-    ----------
-    clusters
-        The clusters, which predict times and accept submissions.
-    heuristic
-        The heuristic that maps the waiting jobs. The heuristic receives the medians of the predicted ends.
-    mapping
-        When jobs are mapped: at a fixed interval in seconds, or at their arrival. A job that no cluster is expected to
-        end in time goes to the cluster that most probably meets the deadline (`late="run"`), or is refused
-        (`late="drop"`).
-    journal
-        The file that stores the broker's state; with None, the state is not stored.
-    submits
-        Whether the broker submits the jobs. If false, the broker only reports the chosen cluster of each job, and
-        includes the job in later predictions for this cluster.
-    """
+    """Maps jobs to real clusters as they arrive, one by one."""
 
     def __init__(
         self,
@@ -208,11 +184,6 @@ class ClusterBroker:
         deadline.
 
         A job with an id that was accepted earlier is treated as that job, so a repeated submission has no effect.
-
-        Raises
-        ------
-        UsageError
-            If a field of the job is wrong, or its script cannot be read.
         """
         job = self.clusters.read(fields, at)
         if job.id in self._order:
@@ -241,13 +212,7 @@ class ClusterBroker:
         return reply
 
     def advance(self, until: float) -> list[dict[str, Any]]:
-        """Map the waiting jobs, and submit the placed jobs that are not yet submitted, if a mapping event is due.
-
-        Returns
-        -------
-        list of dict
-            One record for each job whose cluster or refusal was decided in this call.
-        """
+        """Map the waiting jobs, and submit the placed jobs that are not yet submitted, if a mapping event is due."""
         if self._next_at > until:
             return []
         self._next_at = math.inf

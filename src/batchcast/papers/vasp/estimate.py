@@ -78,37 +78,10 @@ def estimate(
     """Predict the run time of the jobs in some directories from a history of jobs with features of their input files.
 
     VASP, Quantum ESPRESSO and every application with an installed reader of input files can be mixed.
-
-    Parameters
-    ----------
-    history
-        A log that `batchcast vasp collect` wrote, or any other log with columns of features.
-    directories
-        Working directories with the inputs of jobs that were not submitted yet.
-    procs, nodes
-        Requested processors and nodes of each job.
-    columns
-        Further columns of each new job, for example `user_id` and `job_name`.
-    predictor
-        A run-time method, `NAME:key=value,...`.
-
-    Returns
-    -------
-    list of Estimate
-        One estimate for each directory, in the order of `directories`. The estimate for a directory that cannot be read
-        has a `problem` and no run time.
-
-    Raises
-    ------
-    NoAnswer
-        If no finished job of the history has features.
-
-    Notes
-    -----
-    The predictor replays the history, so its bound comes from its errors on jobs on which it had not been trained. A
-    predictor that uses features is trained again on all finished jobs before the prediction. The computing time depends
-    on the predictor; `boosted` takes seconds for 10,000 jobs.
     """
+    # The predictor replays the history, so its bound comes from its errors on jobs on which it had not been trained. A
+    # predictor that uses features is trained again on all finished jobs before the prediction. The computing time
+    # depends on the predictor; `boosted` takes seconds for 10,000 jobs.
     estimates: dict[str, Estimate] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}
     asked = {"req_procs": procs, **({} if nodes is None else {"req_nodes": nodes}), **(columns or {})}

@@ -167,47 +167,17 @@ SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
 def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 120, shares: str = "first") -> Trace:
     """Draw a log of finished VASP jobs of many users, with the features of the jobs' inputs.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The random generator; equal states give equal logs.
-    jobs : int
-        Number of jobs, at least 100.
-    users : int
-        Maximum number of users, at least 1; a few submit most jobs.
-    shares : {"first", "second"}
-        Distribution of run times: the distribution in the paper's table 2, or the distribution of the paper's second
-        set of 5,600 jobs (68 % within an hour, 75 % within two hours).
-
-    Returns
-    -------
-    Trace
-        Columns of `vasp.features` (ISTART is always 0, because the paper omits continuations), `user_id`, `req_procs`,
-        submissions over half a year, waits of 0.
-
-    Raises
-    ------
-    UsageError
-        For too few jobs or users, or other shares.
-
-    Notes
-    -----
-    The synthetic log is not a model of a real cluster. The synthetic log exercises every branch of the methods (a
-    network for each of three keys, users to cluster, every bin of Tables 3 and 4), and cannot confirm the paper's
-    figures. A user has a few chemical systems and repeats runs of these systems in sessions. The work of a job grows
-    with bands, ions, k-points and cutoff as in plane-wave codes, times a factor of its key and log-normal noise. The
-    jobs are then ranked by work, and run times that are distributed as `shares` says are assigned by rank.
-
-    References
-    ----------
-    Wu, Shen, Zhang, Liao, Wang & Li, Runtime prediction of jobs for backfilling optimization, 2019, tables 1 and 2.
-
-    Examples
-    --------
     >>> log = draw_vasp_log(np.random.default_rng(0), 500)
     >>> len(log), bool((log.run_time > 0).all())
     (500, True)
     """
+    # The synthetic log is not a model of a real cluster. The synthetic log exercises every branch of the methods (a
+    # network for each of three keys, users to cluster, every bin of Tables 3 and 4), and cannot confirm the paper's
+    # figures. A user has a few chemical systems and repeats runs of these systems in sessions. The work of a job grows
+    # with bands, ions, k-points and cutoff as in plane-wave codes, times a factor of its key and log-normal noise. The
+    # jobs are then ranked by work, and run times that are distributed as `shares` says are assigned by rank.
+    #
+    # Wu, Shen, Zhang, Liao, Wang & Li, Runtime prediction of jobs for backfilling optimization, 2019, tables 1 and 2.
     if jobs < 100 or users < 1 or shares not in SHARES:
         raise UsageError(f"a VASP log of {jobs} jobs, {users} users, shares {shares!r} (accepted: from 100, from 1, "
                          f"{' or '.join(SHARES)})")  # fmt: skip

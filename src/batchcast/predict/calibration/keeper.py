@@ -26,25 +26,12 @@ IDENTITY = 100.0
 def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     """Estimate the distribution (201,), at the levels GRID, of predicted probabilities at the outcomes, by
     Kaplan-Meier.
-
-    Parameters
-    ----------
-    values
-        The predicted distribution function, in [0, 1], shape (n,): evaluated at the outcome if `ended`, else at the
-        time that has passed so far.
-    ended
-        Whether the outcome is known, bool, shape (n,). An unknown outcome is censored: it will exceed the time that has
-        passed so far.
-
-    Notes
-    -----
-    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
-    identity (no correction). Beyond the last outcome the estimated distribution is a straight line that reaches 1 at 1.
-    O(n log n).
-
-    >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
-    [0.165, 0.833]
     """
+    # Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
+    # identity (no correction). Beyond the last outcome the estimated distribution is a straight line that reaches 1 at
+    # 1. O(n log n).
+    #
+    # >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist() [0.165, 0.833]
     n = len(values)
     if n == 0:
         return GRID.copy()
@@ -118,66 +105,45 @@ class Open:
 
 
 class OnlineCalibration:
-    """Adaptive conformal levels with delayed feedback, shifted for all owners together and per owner (a user or class).
-
-    Parameters
-    ----------
-    levels
-        The promised levels, in (0, 1), ascending.
-    step, own_step
-        How far one outcome moves the shared shift and the owner's shift at level 0.9. At other levels, the step is
-        proportional to min(level, 1 - level). If `own_step` is 0, owners have no shifts, and only the shared shift is
-        learned.
-    free
-        Number of predictions of one owner, made since the owner's latest known outcome, that count as independent
-        evidence.
-    memory
-        Number of outcomes (weighted as evidence) after which the effect of an outcome on the shared shift has decayed
-        to a third. Infinite: no decay.
-
-    Notes
-    -----
-    The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
-    requested += step (promised - 1{value <= bound}). We depart from the paper as follows.
-
-    *Delayed feedback*: a bound counts as missed as soon as a job's run time or wait so far exceeds the bound
-    (`waited`). Bounds that have not been missed yet count as met or missed when the outcome is known.
-
-    *Bursts*: a user may submit thousands of similar jobs before the first job ends. A burst of similar jobs is one
-    piece of evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50)
-    for k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
-
-    *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
-    the promised coverage. Predictions late in a burst therefore use at random either level 1 (the bound that always
-    holds) or level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth prediction
-    of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment of missed
-    coverage (see *Account*). The shift learns only from bounds that are not randomized.
-
-    *Account*: a sum, called the account, adds up the difference between promised and reached coverage over the last
-    thousands of outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). Because
-    of the account, a burst of misses shifts the bounds of other owners only a little. Shift and account are the
-    proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a finite `memory`,
-    the shift follows recent evidence, only the account controls the coverage over all jobs, and the account may move a
-    level anywhere in [0, 1].
-
-    *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) counts as
-    met.
-
-    Each prediction and each outcome costs O(levels), plus O(log n) for a heap of n deadlines.
-
-    References
-    ----------
-    I. Gibbs & E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170.
-    A. Angelopoulos, E. Candes & R. Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023,
-    arXiv:2307.16895.
-
-    >>> keeper = OnlineCalibration((0.9,))
-    >>> for row in range(100):
-    ...     keeper.issue(row, "ada", np.array([10.0]), certain=100.0)
-    ...     keeper.resolve(row, 20.0)
-    >>> bool(keeper.requested_levels("ada")[0] > 0.98)
-    True
+    """Adaptive conformal levels with delayed feedback, shifted for all owners together and per owner (a user or
+    class).
     """
+
+    # The level requested from the predictor follows Gibbs & Candes 2021, eq. 2: requested += step (promised - 1{value
+    # <= bound}). We depart from the paper as follows.
+    #
+    # *Delayed feedback*: a bound counts as missed as soon as a job's run time or wait so far exceeds the bound
+    # (`waited`). Bounds that have not been missed yet count as met or missed when the outcome is known.
+    #
+    # *Bursts*: a user may submit thousands of similar jobs before the first job ends. A burst of similar jobs is one
+    # piece of evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k -
+    # 50) for k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
+    #
+    # *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level
+    # gives the promised coverage. Predictions late in a burst therefore use at random either level 1 (the bound that
+    # always holds) or level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth
+    # prediction of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment
+    # of missed coverage (see *Account*). The shift learns only from bounds that are not randomized.
+    #
+    # *Account*: a sum, called the account, adds up the difference between promised and reached coverage over the last
+    # thousands of outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). Because
+    # of the account, a burst of misses shifts the bounds of other owners only a little. Shift and account are the
+    # proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a finite
+    # `memory`, the shift follows recent evidence, only the account controls the coverage over all jobs, and the account
+    # may move a level anywhere in [0, 1].
+    #
+    # *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) counts
+    # as met.
+    #
+    # Each prediction and each outcome costs O(levels), plus O(log n) for a heap of n deadlines.
+    #
+    # I. Gibbs & E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170. A.
+    # Angelopoulos, E. Candes & R. Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023,
+    # arXiv:2307.16895.
+    #
+    # >>> keeper = OnlineCalibration((0.9,)) >>> for row in range(100): ...     keeper.issue(row, "ada",
+    # np.array([10.0]), certain=100.0) ...     keeper.resolve(row, 20.0) >>> bool(keeper.requested_levels("ada")[0] >
+    # 0.98) True
 
     def __init__(
         self,
@@ -412,33 +378,9 @@ def bounds_over_log(
     lots: bool,
     tick: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run an `OnlineCalibration` over a whole log; return the bounds (n, levels) without and with randomization.
-
-    Parameters
-    ----------
-    keeper
-        A new `OnlineCalibration`, whose levels, steps and `free` are used.
-    events
-        Times, kinds (SUBMIT, START, END, WITHDRAW) and jobs of the events in chronological order, each of shape
-        (events,).
-    owner
-        Number of each job's owner (n,), from 0.
-    longest, certain
-        The bound at level 1, and the bound that cannot fail (infinite if there is none), in seconds, shape (n,).
-    run
-        The true run time in seconds, shape (n,).
-    predicted
-        The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
-    lots
-        Whether bounds are randomized in a burst of similar jobs.
-    tick
-        Receives the number of jobs submitted so far, from time to time.
-
-    Notes
-    -----
-    `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
-    event costs O(levels), plus O(log n) for a heap of n deadlines.
-    """
+    """Run an `OnlineCalibration` over a whole log; return the bounds (n, levels) without and with randomization."""
+    # `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
+    # event costs O(levels), plus O(log n) for a heap of n deadlines.
     n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1
     levels, quantiles = predicted if predicted[0] else ((0.5,), np.full((n, 1), np.nan))
     most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))

@@ -42,11 +42,6 @@ class Waits(NamedTuple):
 class Trees:
     """LightGBM's trees, which are pickled as text and parsed at the first prediction, so that loading does not import
     LightGBM.
-
-    Parameters
-    ----------
-    booster
-        The result of `lightgbm.train`.
     """
 
     def __init__(self, booster: Any) -> None:
@@ -160,18 +155,8 @@ Models = tuple[Hazard | None, ...]
 
 
 class Fitting:
-    """A fit of the models to the data known when it was created; the result does not depend on when or where it runs.
-
-    Parameters
-    ----------
-    taught
-        Training data of each model, copied.
-    seed
-        Random seed of the fits.
-
-    >>> blank = Taught(np.zeros((1, 2), np.float32), Waits(np.zeros(1), np.zeros(1, bool), np.ones(1)))
-    >>> Fitting((blank, blank), seed=0).result()
-    (None, None)
+    """A fit of the models to the data known when it was created; the result does not depend on when or where it
+    runs.
     """
 
     def __init__(self, taught: tuple[Taught, ...], seed: int) -> None:

@@ -120,28 +120,19 @@ class _Look(NamedTuple):
 class Renewal:
     """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of the jobs'
     remaining waits.
-
-    Parameters
-    ----------
-    window
-        Number of the latest submissions for which samples of waiting jobs are stored. Per EVERY submissions, at most
-        MOST waiting jobs are stored.
-
-    Notes
-    -----
-    The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
-    described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
-    what the present state of the cluster adds to that prediction. On some logs, one model for submissions and snapshots
-    together predicted remaining waits worse than the prediction at submission. The predictions of the last two fitted
-    models are averaged. Before the first fit, the prediction at submission and the simulations are averaged with
-    weights by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the
-    levels for all times waited while few outcomes are known. All predictions that snapshots record for one job depend
-    on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
-
-    >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
-    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).component
-    array([], dtype=int64)
     """
+
+    # The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
+    # described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
+    # what the present state of the cluster adds to that prediction. On some logs, one model for submissions and
+    # snapshots together predicted remaining waits worse than the prediction at submission. The predictions of the last
+    # two fitted models are averaged. Before the first fit, the prediction at submission and the simulations are
+    # averaged with weights by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`),
+    # averaged with the levels for all times waited while few outcomes are known. All predictions that snapshots record
+    # for one job depend on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
+    #
+    # >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS))) >>>
+    # Renewal(300).expected(nobody, np.zeros((0, 33))).component array([], dtype=int64)
 
     def __init__(self, window: int) -> None:
         self.window = window

@@ -27,32 +27,18 @@ Measure = Literal["mean wait", "mean error"]
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """Everything on the first screen of a report.
+    """Everything on the first screen of a report."""
 
-    Attributes
-    ----------
-    headline, tone
-        One sentence with one number and its interval, and the tone that colours the sentence.
-    caution
-        How far the headline's number can be trusted; empty if the number was not simulated.
-    measure, bars, based_on
-        The measure that the bars show, the bars, and the simulated scheduler (empty if the bars show predictions).
-    tiles
-        Unused core-hours, error of the run-time predictions, coverage of the wait predictions.
-    next_step
-        One step that batchcast can carry out.
-    example
-        One wait prediction for a job of the log and the job's actual wait; empty if wait predictions were not tested.
-    """
-
-    headline: str
+    headline: str  # One sentence with one number and its interval, and the tone that colours the sentence
     tone: Tone
-    caution: str
+    caution: str  # How far the headline's number can be trusted; empty if the number was not simulated
+    # The measure that the bars show, the bars, and the simulated scheduler (empty if the bars show predictions).
     measure: Measure
     based_on: str
     bars: Sequence[Bar]
-    tiles: tuple[Card, ...]
-    next_step: str
+    tiles: tuple[Card, ...]  # Unused core-hours, error of the run-time predictions, coverage of the wait predictions
+    next_step: str  # One step that batchcast can carry out
+    # One wait prediction for a job of the log and the job's actual wait; empty if wait predictions were not tested.
     example: str = ""
 
     def row(self) -> dict[str, Any]:
@@ -68,18 +54,7 @@ class FirstScreen:
 
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
-    """Return the first screen of an evaluation.
-
-    Parameters
-    ----------
-    evaluation
-        The result of `batchcast.evaluate`.
-
-    Returns
-    -------
-    FirstScreen
-        If the simulation does not reproduce the recorded waits, the headline and the bars use only recorded waits.
-    """
+    """Return the first screen of an evaluation."""
     findings = evaluation.findings
     tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
     example = _example(evaluation)
@@ -325,18 +300,7 @@ BAR = 12
 
 
 def answer(evaluation: Evaluation) -> list[Block]:
-    """Return the blocks of the terminal's short answer.
-
-    Parameters
-    ----------
-    evaluation
-        The result of `batchcast.evaluate`.
-
-    Returns
-    -------
-    list of Block
-        Headline, bars, three key figures and one next step.
-    """
+    """Return the blocks of the terminal's short answer."""
     screen = first_screen(evaluation)
     tiles = [f"{tile.title}: {tile.value} {tile.note}." for tile in screen.tiles]
     table = [_table(screen)] if screen.bars else []

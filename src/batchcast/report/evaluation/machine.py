@@ -202,21 +202,7 @@ OTHER_USERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 
 
 def owners(users: Nominal, processor_s: np.ndarray) -> tuple[Colouring | None, list[int]]:
-    """Return the colours of n jobs by user, and each job's position in its series.
-
-    Parameters
-    ----------
-    users : Nominal
-        The user of each job (n,); unknown users belong to the series of others.
-    processor_s : ndarray
-        Processor-seconds of each job (n,) by which users are ranked.
-
-    Returns
-    -------
-    tuple
-        The colouring, whose first series is the user with most processor time (ties: the lower name), None if no user
-        is known; and each job's series index.
-    """
+    """Return the colours of n jobs by user, and each job's position in its series."""
     is_named = users.is_known()
     if not is_named.any():
         return None, []

@@ -160,34 +160,9 @@ MOST_OFTEN = 0.2
 
 
 def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
-    """Return one flat object for each account and application, the largest saving first.
-
-    Parameters
-    ----------
-    rows
-        Ended jobs whose memory was measured, or that ran out of memory (the query `used_memory`).
-    memory
-        The stored values of the cluster, which have the memory of each partition's nodes.
-    rules
-        The site's smallest memory request, and the step to which requests are rounded up.
-    least
-        Number of users that a figure must cover at least. If this number is above 1, figures are rounded to two digits
-        (`disclosure`).
-    Returns
-    -------
-    list of dict
-        `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib`, the request
-        that 95 % of the last 1,000 jobs do not exceed, also as `--mem` in `flag`. `ran_out_rate`: the share of jobs
-        that ran out of memory. `gib_h`: GiB-hours that the suggested requests would have saved (below 0: lost).
-        `by_request_gib_h`: GiB-hours under the users' own requests. The saved and the users' GiB-hours include repeated
-        attempts of jobs that ran out of memory. `tells`: whether the saving, or the share that ran out, is worth
-        showing.
-
-    Notes
-    -----
-    For the saving, suggestions are renewed once a day (UTC) from the jobs that had ended before. The first jobs of a
-    group keep their own requests. O(n log n), plus the last 1,000 jobs of a group once a day.
-    """
+    """Return one flat object for each account and application, the largest saving first."""
+    # For the saving, suggestions are renewed once a day (UTC) from the jobs that had ended before. The first jobs of a
+    # group keep their own requests. O(n log n), plus the last 1,000 jobs of a group once a day.
     figures = []
     for (account, name), group in rows.grouped("account", "job_name"):
         users = len({row["user_id"] for row in group})

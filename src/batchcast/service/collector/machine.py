@@ -135,22 +135,7 @@ class LatestStarts:
 def latest_starts(
     jobs: Sequence[Job], site: Mapping[str, Any], machine: Machine | None, away: Iterable[str], now: float
 ) -> LatestStarts:
-    """Return the latest starts of all waiting jobs.
-
-    Parameters
-    ----------
-    jobs
-        All open jobs, as the store's query `open_with` returns them.
-    site
-        Stored facts about the site: `total_procs`, and the processors of the `partitions`.
-    machine
-        The captured machine. Without a machine, every job is assumed to start after all other jobs, on a pool of the
-        partition's processors.
-    away
-        Names of the nodes that are down or drained.
-    now
-        Epoch seconds.
-    """
+    """Return the latest starts of all waiting jobs."""
     running = [job for job in jobs if job["start_time"] is not None]
     # a job that an administrator holds, or that can never start, cannot delay other jobs
     held = (Rule.NEVER, Rule.ADMIN)

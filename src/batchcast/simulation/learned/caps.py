@@ -118,20 +118,8 @@ def eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], is_held: np.ndarray) -> list[Cap]:
     """Find the caps of a partition, the cap with most evidence first; each cap explains refusals that earlier caps do
     not explain.
-
-    Parameters
-    ----------
-    queue
-        The jobs of the partition.
-    groups
-        Codes (n,) of users, accounts and so on, by kind; -1 for unknown.
-    is_held
-        Mask (n,) of jobs that waited for reasons not in the log; their waits are not refusals.
-
-    Notes
-    -----
-    `tests/naive/implied.py` is a slow version. The search takes O(n log n) time and some microseconds per refusal.
     """
+    # `tests/naive/implied.py` is a slow version. The search takes O(n log n) time and some microseconds per refusal.
     caps: list[Cap] = []
     explained = is_held.copy()
     kinds = [

@@ -62,26 +62,14 @@ class Order:
 
 
 def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
-    """Learn the queue order that a log's pairs of comparable jobs support.
-
-    Parameters
-    ----------
-    queue
-        The jobs that share a set of nodes; `submit` is when a job became eligible.
-    users, classes
-        Codes of the jobs' users and classes (n,), -1 if unknown; jobs of unknown users are in no pair.
-    names
-        Names of the classes.
-
-    Notes
-    -----
-    The priority is the waiting time plus the sum of each factor times a worth from `WORTH_S`. The factors are the size
-    as a share of the capacity, the rank by decayed past use, and each class. The method chooses the factor and worth
-    that predict most pairs correctly, then the next factor, as long as a further factor corrects one per cent more of
-    the pairs, its gain exceeds `SURE` standard errors over pairs of users, and ten users support it. Because each pair
-    of users counts once a day, a job that waited for weeks for unknown reasons has little influence. The half-life of
-    past use is the best of three candidates. Learning takes O(n log n) time and examines twenty pairs per start.
-    """
+    """Learn the queue order that a log's pairs of comparable jobs support."""
+    # The priority is the waiting time plus the sum of each factor times a worth from `WORTH_S`. The factors are the
+    # size as a share of the capacity, the rank by decayed past use, and each class. The method chooses the factor and
+    # worth that predict most pairs correctly, then the next factor, as long as a further factor corrects one per cent
+    # more of the pairs, its gain exceeds `SURE` standard errors over pairs of users, and ten users support it. Because
+    # each pair of users counts once a day, a job that waited for weeks for unknown reasons has little influence. The
+    # half-life of past use is the best of three candidates. Learning takes O(n log n) time and examines twenty pairs
+    # per start.
     winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
         return Order((), HALF_LIVES_S[1], len(winner), math.nan, math.nan)

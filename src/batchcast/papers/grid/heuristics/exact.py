@@ -35,32 +35,14 @@ def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
 def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
     """Yield rising lower bounds as the solver proves caps on the makespan infeasible; then a mapping below `top`, if
     the solver finds one.
-
-    Parameters
-    ----------
-    problem
-        The problem, with any prices; prices close to the dual's optimum leave fewer columns (pairs of job and
-        resource).
-    bound, top
-        The lower bound that is proved so far, and the makespan of an existing mapping.
-    left
-        A function that returns the remaining time in seconds.
-
-    Yields
-    ------
-    tuple
-        The bound so far, and a mapping (n,), which is empty if the solver found none. The first yielded bound is the
-        given bound.
-
-    Notes
-    -----
-    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T. So the extra costs of such a mapping (w_r
-    t_ir minus job i's least such cost) add up to at most T - L(w), with L the value of the Lagrangian. Hence a mapping
-    whose makespan is at most a cap uses only columns whose extra cost is at most cap - L. The remaining program is
-    small, and cutting planes often prove it infeasible at the root of the search tree. An infeasible cap, less the
-    solver's tolerance, is a lower bound of the whole problem. The caps rise from L to `top`, first in steps of 0.05 %
-    of L, later in steps of 15 % of the cap's distance to L, until no time is left or the solver finds a mapping.
     """
+    # For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T. So the extra costs of such a mapping (w_r
+    # t_ir minus job i's least such cost) add up to at most T - L(w), with L the value of the Lagrangian. Hence a
+    # mapping whose makespan is at most a cap uses only columns whose extra cost is at most cap - L. The remaining
+    # program is small, and cutting planes often prove it infeasible at the root of the search tree. An infeasible cap,
+    # less the solver's tolerance, is a lower bound of the whole problem. The caps rise from L to `top`, first in steps
+    # of 0.05 % of L, later in steps of 15 % of the cap's distance to L, until no time is left or the solver finds a
+    # mapping.
     value, extra = lagrangian(problem)
     yield bound, np.empty(0, dtype=np.int64)
     share = 0.0 if value > 0.0 else np.inf
