@@ -189,6 +189,8 @@ def take_nodes(options: Mapping[str, Any]) -> tuple[str, Machine | str | None]:
     Raises UsageError if an option of the pool of processors is combined with nodes.
     """
     if (options["scheduler"] or ("slurm" if options["machine"] else "policy")) != "slurm":
+        if options["machine"]:
+            raise UsageError("--machine only applies to --scheduler slurm", hint="leave --scheduler policy out")
         return "policy", None
     typed = typed_options(click.get_current_context())
     if wrong := [typed[name] for name in OF_A_POOL if name in typed]:

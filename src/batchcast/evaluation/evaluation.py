@@ -23,9 +23,8 @@ from ..metrics.paired import PairedDifference
 from ..predict.protocol import spec_words
 from ..predict.registry import fresh, named_methods
 from ..processes import Task, in_processes, under_bars
-from ..simulation import Policy, Schedule
-from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Model, Nodes, Pool, Tick
-from ..simulation.own_clock import OwnPolicy
+from ..simulation import Schedule
+from ..simulation.models import ORACLE, SLURM, YARDSTICK, Model, Nodes, Pool, Tick, policies_on_nodes
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
@@ -46,6 +45,8 @@ POLICIES = ("easy", "easy-sjbf", "forecast")
 WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
          "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
 """The accepted words of the settings that accept only certain words."""
+OF_A_POOL = {"wide": "drop", "loop": "closed", "default_request": None, "plan_level": None, "partitions": "together"}
+"""The defaults of the arguments, beside `policy`, that only a pool of processors uses."""
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
 """A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -175,7 +176,7 @@ def evaluate(
     trace: Trace,
     predictor: Any = PREDICTORS,
     *,
-    policy: Any = POLICIES,
+    policy: Any = None,
     mask: np.ndarray | None = None,
     procs: str = "req",
     protocol: str = "honest",
@@ -207,7 +208,8 @@ def evaluate(
         `actual` are always added; `actual` is used only in simulations.
     policy
         Policy names with options, a user's own scheduler (`Scheduler`), a sequence of these, or a mapping from names to
-        these or to a `Policy` (None: the registered policy of that name).
+        these or to a `Policy` (None: the registered policy of that name). Default: `POLICIES` on a pool of processors;
+        on a machine with nodes `slurm` and `slurm-least-work`, which are the only accepted ones there.
     mask
         Which jobs are scored, booleans of shape (n,); predictors learn from all jobs, and all jobs are scheduled.
     procs
@@ -226,8 +228,8 @@ def evaluate(
     scheduler, machine
         `policy`: simulate a pool of processors under each `policy`. `slurm`: simulate Slurm's main and backfill loops
         on `machine`, by default on a machine as large as the log's peak use of each partition; predictors then learn
-        from the recorded log. `auto`: use the pool if it reproduces the recorded waits, else Slurm's loops if they do
-        (`choose_model`). If `machine` is given, `slurm` is used.
+        from the recorded log. `auto`: use `slurm` if `machine` is given, and the pool if `policy` is given; else the
+        pool if it reproduces the recorded waits, else Slurm's loops if they do (`choose_model`).
     known_at_submit
         Further columns of the log that predictors may use (`Trace.knowing`).
     against
@@ -260,6 +262,7 @@ def evaluate(
     --------
     >>> from batchcast.trace.source import demo_path
     >>> from batchcast.trace.read import read_trace
+    >>> from batchcast.simulation import Policy
     >>> log = read_trace(demo_path())
     >>> found = evaluate(log, predictor="last_2", policy={"sjf": Policy(order="sjf")})
     >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
@@ -275,7 +278,13 @@ def evaluate(
         check_word(word, settings[word], accepted)
     check_log(trace)
     trace = trace.knowing(known_at_submit)
-    methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policy)
+    methods = _beside_yardstick(named_methods(predictor))
+    loops = machine is not None or scheduler == SLURM
+    if loops:
+        _refuse_settings_of_a_pool(settings, machine)
+        plans: dict[str, Any] = policies_on_nodes(policy)
+    else:
+        plans = named_policies(POLICIES if policy is None else policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
     options = {name: settings[name] for name in ("wide", "default_request", "loop", "protocol", "plan_level")}
@@ -286,11 +295,12 @@ def evaluate(
         return Nodes(machine if machine is not None else machine_of_log(trace, procs), procs, protocol)
 
     learned, tries = "", False
-    if scheduler == SLURM or machine is not None:
+    if loops:
         model = Chosen(nodes(), None, None)
     else:
         with bar("Simulating the present scheduler, to compare with the record", len(trace)) as tick:
-            kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
+            kill = any(each.kill for each in plans.values())
+            auto = scheduler == "auto" and not split and policy is None
             model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
         tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not model.is_stated
         if tries:
@@ -320,7 +330,18 @@ def evaluate(
                            waits=None if isinstance(waited, str) else waited, learned=learned, tried_learning=tries,
                            why_no_waits=waited if isinstance(waited, str) else "")  # fmt: skip
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
+    if not loops and isinstance(model.model, Nodes):
+        plans = policies_on_nodes()
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
+
+
+def _refuse_settings_of_a_pool(settings: Mapping[str, Any], machine: Machine | None) -> None:
+    """Raise UsageError if a setting that only a pool of processors uses is combined with a machine with nodes."""
+    wrong = [name for name, default in OF_A_POOL.items() if settings[name] != default]
+    wrong += ["scheduler"] if machine is not None and settings["scheduler"] == "policy" else []
+    if wrong:
+        raise UsageError(f"{wrong[0]}: a machine with nodes does not use {settings[wrong[0]]!r}",
+                         hint=f"leave {wrong[0]} out, or simulate a pool of processors without a machine")  # fmt: skip
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
@@ -333,7 +354,7 @@ def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_schedules(
-    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], planners: Mapping[str, Any], model: Chosen,
+    forecasts: Evaluation, plans: Mapping[str, Any], planners: Mapping[str, Any], model: Chosen,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
     """Return the evaluation of predictions with every policy's schedules, or with the reason why there are no
@@ -341,12 +362,12 @@ def _with_schedules(
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, rejected=model.rejected)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
-    policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
-        outcomes = simulate_all(trace, model.model, policies, planners, inside, workers, bar)
+        outcomes = simulate_all(trace, model.model, plans, planners, inside, workers, bar)
     except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
-    checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
+    as_today = outcomes[0].schedule if outcomes[0].policy == SLURM else None
+    checked = model.checked or judge(model.model, trace, inside, as_today)
     _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = _outcome_differences(trace, outcomes, inside, forecasts.procs, settings["seed"], workers)

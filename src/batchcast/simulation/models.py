@@ -6,12 +6,14 @@ The two models implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..errors import UsageError
 from ..events.machine_size import machine_of_log, partition_sizes
 from ..machines.machine import Machine, vary
+from ..predict.registry import name_of
 from ..table import Trace
 from . import Schedule, simulate, simulate_split
 
@@ -23,6 +25,28 @@ SLURM, LEAST_WORK = "slurm", "slurm-least-work"
 """Policies of Slurm's loops: the machine's own priorities, or least work first by SiteFactor."""
 Clock = Callable[[], float] | None
 Tick = Callable[[int], None] | None
+
+
+def check_on_nodes(policy: Any) -> str:
+    """Return a policy of Slurm's loops; UsageError for a policy of a pool of processors, which nodes cannot run."""
+    if isinstance(policy, str) and policy in (SLURM, LEAST_WORK):
+        return policy
+    name = policy if isinstance(policy, str) else getattr(policy, "name", None) or name_of(policy)
+    raise UsageError(
+        f"policy: a machine with nodes cannot run {name!r} (accepted: {SLURM}, {LEAST_WORK})",
+        hint="leave the machine out to simulate this policy on a pool of processors, or leave the policy out",
+    )
+
+
+def policies_on_nodes(policies: Any = None) -> dict[str, str]:
+    """Map names for the results to policies of Slurm's loops, by default all of them."""
+    if isinstance(policies, Mapping):
+        return {name: check_on_nodes(name if policy is None else policy) for name, policy in policies.items()}
+    several = (SLURM, LEAST_WORK) if policies is None else policies
+    if isinstance(several, str):
+        several = [word.strip() for word in several.split(",")]
+    checked = map(check_on_nodes, several if isinstance(several, (Sequence, Set)) else [several])
+    return {policy: policy for policy in checked}
 
 
 class Model(Protocol):
@@ -89,13 +113,14 @@ class Nodes:
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """Return the schedule by the machine's priorities and the planner's point predictions; the policies `SLURM` and
-        `LEAST_WORK` differ.
+        """Return the schedule under a policy of Slurm's loops; UsageError for a policy of a pool of processors.
 
         Under `SLURM`, upper quantiles of the planner replace the limits of waiting jobs, as with `plan = "limits"`.
         Under `LEAST_WORK`, upper quantiles of the planner order the queue, as with `plan = "order"`, and Slurm plans
-        with the users' limits.
+        with the users' limits. None is the machine's priorities with the planner's point predictions.
         """
+        if policy is not None:
+            check_on_nodes(policy)
         # imported in this function because the module loads sixty kernels, which a pool of processors does not need
         from .on_nodes import Ordering, QueuePlan, simulate_on
 

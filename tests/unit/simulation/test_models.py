@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from batchcast import Policy, Scheduler
+from batchcast.errors import UsageError
 from batchcast.events.machine_size import machine_of_log, partition_sizes
 from batchcast.machines.machine import homogeneous
-from batchcast.simulation import simulate, simulate_split
+from batchcast.simulation import Schedule, simulate, simulate_split
 from batchcast.simulation.models import LEAST_WORK, SLURM, Model, Nodes, Pool
 from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
@@ -27,14 +29,14 @@ def log() -> Trace:
 def test_models_run_a_log_as_their_own_functions_do(log: Trace, planner: object) -> None:
     machine = homogeneous(4, 4, 4000.0)
     pairs = [
-        (Pool(options={"total": 12}), simulate(log, "easy", planner, total=12)),
-        (Pool(split=True), simulate_split(log, partition_sizes(log, "req"), "easy", planner)),
-        (Nodes(machine), simulate_on(machine, log, planner)),
-        (Nodes(), simulate_on(machine_of_log(log, "req"), log, planner)),
+        (Pool(options={"total": 12}), "easy", simulate(log, "easy", planner, total=12)),
+        (Pool(split=True), "easy", simulate_split(log, partition_sizes(log, "req"), "easy", planner)),
+        (Nodes(machine), None, simulate_on(machine, log, planner)),
+        (Nodes(), None, simulate_on(machine_of_log(log, "req"), log, planner)),
     ]
-    models: list[tuple[Model, object]] = list(pairs)
-    for model, expected in models:
-        assert model.run(log, "easy", planner).start_time.tolist() == expected.start_time.tolist()
+    models: list[tuple[Model, str | None, Schedule]] = list(pairs)
+    for model, policy, expected in models:
+        assert model.run(log, policy, planner).start_time.tolist() == expected.start_time.tolist()
 
 
 def test_least_work_first_starts_short_jobs_earlier_on_nodes(log: Trace) -> None:
@@ -55,3 +57,9 @@ def test_planned_by_predictions_slurm_does_what_plan_sets(log: Trace) -> None:
 
 def test_changed_settings_change_the_machine(log: Trace) -> None:
     assert Nodes(homogeneous(2, 8, 4000.0), changes={"nodes": "+100%"}).run(log, None, "requested").total == 32
+
+
+@pytest.mark.parametrize("policy", ["no such policy", "easy", Policy(order="ljf"), Scheduler])
+def test_a_policy_of_a_pool_is_refused_on_nodes(log: Trace, policy: object) -> None:
+    with pytest.raises(UsageError, match=r"cannot run .*\(accepted: slurm, slurm-least-work\)"):
+        Nodes(homogeneous(2, 8, 4000.0)).run(log, policy, "requested")

@@ -58,7 +58,8 @@ def evaluate_log(call: click.Context, options: dict[str, Any], title: str | None
 
     With `--details` on a terminal, the log's properties that need no computation are printed first.
     """
-    free = options["scheduler"] is None and options["machine"] is None and "policies" not in typed_options(call)
+    given = {"policies", "no_kill"} & typed_options(call).keys()
+    free = options["scheduler"] is None and options["machine"] is None and not given
     scheduler, machine = take_nodes(options)
     plan, chosen = take_plan(options)
     log = take_log(options)
@@ -79,7 +80,8 @@ def evaluate_log(call: click.Context, options: dict[str, Any], title: str | None
         show(out, early)
         run: dict[str, Any] = {"workers": workers_for(options["workers"], len(log.trace)), "progress": progress}
         run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
-        run |= {"policy": plan.policies, "partitions": plan.partitions, **plan.clocks, **compared}
+        run |= {"partitions": plan.partitions, **plan.clocks, **compared}
+        run |= {"policy": plan.policies} if scheduler == "policy" else {}
         evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
         command = shlex.join(["batchcast", *sys.argv[1:]])
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
