@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tasks on several processors in forked processes, which inherit their inputs without pickling.
 
-The results do not depend on the number of processes, and equal the results in a single process.
+The results do not depend on the number of processes, and equal the results in a single process. `child_command` is the
+command line of every Python process that batchcast starts anew.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 T = TypeVar("T")
+
+
+def child_command(*words: str) -> list[str]:
+    """Return the command line of a new Python process: `-m batchcast VERB` or `-c CODE` as `words`."""
+    # without -P, Python would import click.py or numpy.py from the working directory, which may be anybody's
+    return [sys.executable, "-P", *words]
+
+
+def module_path() -> str:
+    """Return the module path of this process as a value of PYTHONPATH."""
+    return os.pathsep.join(folder for folder in sys.path if folder)
 
 
 def in_processes(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -120,7 +121,7 @@ def take_log(options: Mapping[str, Any]) -> Log:
     from dataclasses import replace
 
     if "known_at_submit" in options:
-        find_modules_here()
+        find_modules_here(options)
     opening = opening_of(options)
     trace = opening.open(options["log"])
     private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
@@ -172,10 +173,18 @@ def settings_of(opening: Opening) -> dict[str, Any]:
     }
 
 
-def find_modules_here() -> None:
-    """Make MODULE:CLASS and MODULE:FUNCTION importable from the current folder, which a console script's path lacks."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+_OWN_CODE = re.compile(r"(?:^|[\s,=\"'])(?:forecast:)?+([A-Za-z_]\w*)(?:\.\w+)*:[A-Za-z_]")
+"""The module's first name in MODULE:CLASS and MODULE:FUNCTION, also in `easy:order=MODULE:FUNCTION`."""
+
+
+def find_modules_here(options: Mapping[str, Any]) -> None:
+    """Make MODULE:CLASS and MODULE:FUNCTION in option values importable if MODULE is in the working directory."""
+    here = os.getcwd()
+    names = {name for value in options.values() for name in _OWN_CODE.findall(str(value))}
+    # A folder from which the user names no code stays off the module path: it may be anybody's, and Python would search
+    # it for each package that is not installed.
+    if here not in sys.path and names and names & {entry.partition(".")[0] for entry in os.listdir()}:
+        sys.path.append(here)
 
 
 SCORE_KEYS = ("score_from", "score_to", "score_status")

@@ -33,7 +33,7 @@ class Pieces:
         self.opening = opening_of(options)
         self.opening.check_pieces()
         if self.opening.known_at_submit:
-            find_modules_here()
+            find_modules_here(options)
 
     def __iter__(self) -> Iterator[Trace]:
         logs = self.options["log"]

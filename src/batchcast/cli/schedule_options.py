@@ -139,7 +139,7 @@ def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     from ..predict.registry import split_specs
     from ..simulation.policies import changed, policy_of, split_policies
 
-    find_modules_here()
+    find_modules_here(options)
     words = {"kill": "no"} if options["no_kill"] else {}
     specs = [] if options["predictors"] is None else split_specs(options["predictors"])
     if options["predictors"] is not None and not specs:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ..errors import BatchcastError, Unreachable
+from ..processes import child_command, module_path
 from ..store.reader import TooLong, time_to_read
 
 NICE = 5
@@ -78,8 +79,9 @@ async def _child(nice: int) -> AsyncIterator[asyncio.subprocess.Process]:
     runs, and wait for its end, even if this task is cancelled again while the service stops.
     """
     starting = asyncio.ensure_future(asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
+        *child_command("-c", _CODE % (nice, MOST_MB)),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
+        cwd=os.getcwd(),  # the path of the store may be relative
         start_new_session=True,  # the server handles Ctrl-C and ends the child
     ))  # fmt: skip
     try:
@@ -170,8 +172,7 @@ class KeptChild:
 
 def _environment() -> dict[str, str]:
     """Return this process's environment and module path, with one thread for libraries that use every core."""
-    places = os.pathsep.join(place for place in sys.path if place)
-    return {**os.environ, "PYTHONPATH": places, **dict.fromkeys(_ONE_THREAD, "1")}
+    return {**os.environ, "PYTHONPATH": module_path(), **dict.fromkeys(_ONE_THREAD, "1")}
 
 
 def work(nice: int, most_mb: int) -> None:

@@ -8,6 +8,7 @@ other tasks continue.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections import deque
@@ -70,6 +71,7 @@ class Pool:
 def local(workers: int) -> Iterator[Pool]:
     """A context with a pool of processes on this machine. On Ctrl-C, this process ends the pool's processes."""
     os.environ.setdefault("PYTHONWARNINGS", QUIET)
+    os.environ["PYTHONSAFEPATH"] = "1"  # as `-P`, for the processes that multiprocessing starts
     context = get_context("forkserver")
     context.set_forkserver_preload(["batchcast.sweep.task"])
     made: list[ProcessPoolExecutor] = []
@@ -123,11 +125,15 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
     from distributed import Client
 
     folder.mkdir(parents=True, exist_ok=True)
+    # as `-P`: without it, a worker would import numpy.py from the working directory of its job
+    safe = ["export PYTHONSAFEPATH=1"]
+    if os.getcwd() in sys.path:  # the study names a method of the user's own in this folder
+        safe.append(f"export PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{shlex.quote(os.getcwd())}")
     cluster = SLURMCluster(
         queue=wish.partition, account=wish.account, walltime=wish.walltime, memory=wish.memory, cores=1, processes=1,
         interface=wish.interface,
         scheduler_options={"interface": wish.interface, "dashboard_address": "127.0.0.1:0"},
-        job_extra_directives=list(wish.directives), job_script_prologue=list(wish.prologue),
+        job_extra_directives=list(wish.directives), job_script_prologue=[*safe, *wish.prologue],
         log_directory=str(folder.resolve()), shared_temp_directory=str(folder.resolve()), security=True,
         python=sys.executable, worker_extra_args=["--no-dashboard"],
     )  # fmt: skip

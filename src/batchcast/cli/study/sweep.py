@@ -74,8 +74,8 @@ def run_study(study: Path, output: Path | None, pool: str, dry_run: bool, as_jso
     from ...sweep import tasks_of
     from ...sweep.dataset import Dataset
 
-    find_modules_here()
     text, declared = _read(study)
+    find_modules_here({"study": text})
     wish = msgspec.structs.replace(declared.slurm, **{k: value for k, value in wishes.items() if value is not None})
     many = wishes["workers"] or (wish.workers if pool == "slurm" else os.cpu_count() or 1)
     tasks = tasks_of(declared, study.parent)

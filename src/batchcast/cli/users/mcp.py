@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError, UsageError, how_to_install
+from ...processes import child_command
 from ...units import span
 from ..grammar import verb
 from ..output import clock
@@ -127,9 +129,10 @@ async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, 
     """
     if len(text) > MOST_TEXT:
         return {"answer": NOT_KNOWN, "why": [f"the script has more than {MOST_TEXT:,} characters"]}
-    call = [sys.executable, "-m", "batchcast", verb, "--json", *arguments]
+    call = child_command("-m", "batchcast", verb, "--json", *arguments)
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*call, stdin=pipe, stdout=pipe, stderr=pipe)
+    # the assistant's folder: relative paths of options and scripts refer to it
+    process = await asyncio.create_subprocess_exec(*call, stdin=pipe, stdout=pipe, stderr=pipe, cwd=os.getcwd())
     try:
         out, _ = await asyncio.wait_for(process.communicate(text.encode()), LONGEST_S)
     except (TimeoutError, asyncio.CancelledError) as error:

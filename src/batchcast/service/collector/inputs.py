@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import InputError, UsageError
+from ...processes import child_command, module_path
 from ...trace.input_files import (
     NO_DIRECTORY,
     STATUS,
@@ -193,12 +194,11 @@ def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
     """Start the reading process. If an account is given, it will run as this user. The environment of the process
     contains no secret.
     """
-    places = os.pathsep.join(place for place in sys.path if place)
-    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1"}
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": module_path(), "OPENBLAS_NUM_THREADS": "1"}
     groups = None if account is None else os.getgrouplist(account.pw_name, account.pw_gid)
     identity = None if account is None else (account.pw_uid, account.pw_gid, groups)
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", f"from {__name__} import work; work({identity!r})"],
+        child_command("-c", f"from {__name__} import work; work({identity!r})"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd="/",
         start_new_session=True,
     )  # fmt: skip
