@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> str:
         ("batchcast evaluate log.swf --policy=fcfs,cons", ["fcfs,conservative"]),
         ("batchcast runtime log.swf --predictor recent_m", ["recent_mean"]),
         ("batchcast runtime log.swf --predictor last_2:need=2,ro", ["2,round="]),
-        ("batchcast wait log.swf --predictor qbets,pq", ["qbets,pqstar"]),
+        ("batchcast wait log.swf --predictor forecast,sch", ["forecast,scheduler_replay"]),
         ("batchcast info 'my log.swf' --clean refer", ["reference"]),
         ("batchcast grid simulate --heuristic min_", ["min_min"]),
         ("batchcast info log.swf --map nr", ["nrel"]),

@@ -22,7 +22,7 @@ VERBS = {
     "runtime": ("--predictor", "requested,actual,recent_mean,last_2:need=2", "--by", "size"),
     "simulate": ("--policy", "easy,easy-sjbf", "--predictor", "requested,actual,last_2"),
     "limits": ("--by", "user"),
-    "wait": ("--predictor", "recent_wait,log_uniform"),
+    "wait": ("--predictor", "recent_wait,recent_wait:k=9"),
     "whatif": ("--machine", "MACHINE", "--vary", "nodes=+50%"),
 }
 

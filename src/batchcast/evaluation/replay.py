@@ -17,11 +17,12 @@ from .. import plots
 from ..errors import UsageError, check_word, says_arguments
 from ..events.recorded import Forecasts, replay_periods
 from ..predict import batched
+from ..predict.protocol import wait_option
 from ..predict.registry import make, named_methods, parse_spec
 from ..table import Trace, check_log
 from ..table.result import Picture, Result
 from .accuracy import fresh_predictor
-from .wait import DEFAULT_PROTOCOL, recorded_wait, with_settings
+from .wait import recorded_wait, with_settings
 
 
 def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
@@ -203,14 +204,14 @@ def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelle
         return make("runtime", spec, known_at_submit=vouched, max_procs=size, rng=np.random.default_rng(seed),
                     seed=seed)  # fmt: skip
     method = make("wait", with_settings(spec, cancelled=cancelled), known_at_submit=vouched)
-    if hasattr(getattr(method, "fallback", None) or method, "search_s"):
+    if wait_option(method, "search_s") is not None:
         raise UsageError(f"{spec} searches its settings in the log first, so it needs the whole log at once",
                          hint="without --in-periods, or another method")  # fmt: skip
     return method
 
 
 def _one_protocol(methods: dict[str, Any]) -> str:
-    clocks = {str(getattr(method, "protocol", DEFAULT_PROTOCOL)) for method in methods.values()}
+    clocks = {str(wait_option(method, "protocol")) for method in methods.values()}
     if len(clocks) > 1:
         raise UsageError(f"these methods need their own protocol: {', '.join(sorted(clocks))}",
                          hint="choose --protocol NAME, or run a command for each method")  # fmt: skip

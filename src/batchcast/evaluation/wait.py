@@ -23,7 +23,7 @@ from ..metrics.bursts import bursts
 from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
-from ..predict.protocol import SHORTEST
+from ..predict.protocol import SHORTEST, QuickMarks, wait_option
 from ..predict.registry import check_installed, fresh, load, make, method_of, name_of, named_methods, parse_spec, takes
 from ..table import Trace
 from .differences import shown_names
@@ -116,7 +116,7 @@ def chance_figures(scored: Scored, wait: np.ndarray, run: np.ndarray, threshold:
 
 
 def likeliest_point(chances: np.ndarray) -> np.ndarray:
-    """Return the median (n,), seconds, of the predicted wait within its likeliest range, of the paper's ranges (1, 3,
+    """Return the median (n,), seconds, of the predicted wait within its likeliest range, of the ranges up to (1, 3,
     6, 12, 24, 48 h, more).
 
     >>> likeliest_point(np.linspace(0.0, 1.0, 33)[None, :]).round().tolist()
@@ -129,29 +129,26 @@ def likeliest_point(chances: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(quantiles(chances, middle[:, None])[:, 0], 1.0))
 
 
-DEFAULT_PROTOCOL = "honest"
-
-
 @dataclass(frozen=True, slots=True)
 class WaitRun(Scored):
     """One method's results on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and
-    its cost."""
+    its cost. `marks` is None if the method only predicts waits."""
 
     protocol: str
     marked: np.ndarray
     answer: np.ndarray
-    marked_near: np.ndarray
-    near_jobs: np.ndarray
+    marks: QuickMarks | None
     seconds: float
     search_s: float
+    remark: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedClock:
     """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
 
-    If `protocol` is None, the method's default protocol applies (`starts_first` for `pqstar`, `honest` for other
-    methods). If `total` is None, the log's machine size applies.
+    If `protocol` is None, the method's own protocol applies (`WaitMethod`). If `total` is None, the log's machine size
+    applies.
     """
 
     protocol: str | None = None
@@ -179,8 +176,8 @@ def run_waits(
 
     Methods with the same order of events share one pass over the log. `machine` is passed to methods that simulate a
     machine (`scheduler_replay`). `WaitRun.seconds` is the CPU time of a method that predicts the whole log in one call,
-    without `search_s`, the CPU time of searching the method's settings (`ibl`). For other methods, `WaitRun.seconds` is
-    the elapsed time of their calls, because reading the CPU time takes longer than many of these calls.
+    without `search_s`, the CPU time of searching the method's settings. For other methods, `WaitRun.seconds` is the
+    elapsed time of their calls, because reading the CPU time takes longer than many of these calls.
     """
     size = trace.info.max_procs if on.total is None else on.total
     methods: dict[str, Any] = {}
@@ -210,24 +207,20 @@ def run_waits(
 
 def clock_of(method: Any, on: RecordedClock) -> str:
     """Return the order of events in which the method is run."""
-    return str(on.protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
+    return str(on.protocol or wait_option(method, "protocol"))
 
 
 def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold: float, on: RecordedClock) -> WaitRun:
     """Return a method's results with the jobs that it marks as quick starters, by its mark, its bound or its point."""
-    search_s = float(getattr(getattr(method, "fallback", None) or method, "search_s", 0.0))
-    n = len(forecasts.points)
-    marked_near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
-    bound = forecasts.quantiles[:, -1] if forecasts.levels else near_jobs
-    answer = bound if getattr(method, "answers_by", "point") == "bound" else forecasts.points
-    marked = answer <= threshold
-    if (marks := getattr(method, "latest_marks", None)) is not None:  # `pqstar`, which decides without a predicted wait
-        mark, _, near_jobs = marks
-        marked, marked_near = mark > 0, mark == 1
-        answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
-    chances, clock = getattr(method, "chances", None), clock_of(method, on)
-    cost = seconds - search_s, search_s
-    return WaitRun(name, forecasts, chances, clock, marked, answer, marked_near, near_jobs, *cost)
+    answer = forecasts.points
+    if wait_option(method, "answers_by") == "bound":
+        answer = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(answer), np.nan)
+    marked, marks = answer <= threshold, wait_option(method, "marks")
+    if marks is not None:
+        marked, answer = marks.quick, np.where(marks.quick, threshold, forecasts.points if marks.has_waits else np.inf)
+    search_s, chances = wait_option(method, "search_s") or 0.0, wait_option(method, "chances")
+    clock, remark = clock_of(method, on), wait_option(method, "remark")
+    return WaitRun(name, forecasts, chances, clock, marked, answer, marks, seconds - search_s, search_s, remark)
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, float]:
@@ -242,15 +235,14 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
     score = score_run(run, trace, rows, threshold)
     wait = recorded_wait(trace)
     score |= chance_figures(run.take(rows), wait[rows], trace.run_time[rows], threshold)
-    quick = rows & (wait <= threshold)
-    marks = not np.isnan(run.near_jobs).all()
+    quick, marks = rows & (wait <= threshold), run.marks
     return {
         "predictor": run.predictor,
         "quick_s": threshold,
         "protocol": run.protocol,
         **score,
-        "near_share": float(run.marked_near[quick].mean()) if marks and quick.any() else float("nan"),
-        "near_jobs": float(run.near_jobs[rows].mean()) if marks else float("nan"),
+        "near_share": float(marks.near[quick].mean()) if marks and quick.any() else float("nan"),
+        "near_jobs": float(marks.near_jobs[rows].mean()) if marks else float("nan"),
         "seconds": run.seconds,
     }
 
@@ -271,16 +263,17 @@ def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[st
     return {**groups, "processors": [SIZE_CLASSES[code] if code >= 0 else "unknown" for code in classes]}
 
 
-def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace,
-                     scored: np.ndarray) -> None:  # fmt: skip
-    """Add to each row the share of quick starters that the method identifies at the misguided share of `pqstar`, if
-    `pqstar` is among the rows."""
+def add_identified_at_marks(
+    rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace, scored: np.ndarray
+) -> None:
+    """Add to each row the share of quick starters that the method identifies if it may misguide as many jobs as the
+    method that marks quick starters, if such a method is among the runs."""
     wait = recorded_wait(trace)[scored]
-    shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
+    shares = {row["quick_s"]: row["misguided_share"] for row, (_, run) in zip(rows, runs) if run.marks is not None}
     for row, (threshold, run) in zip(rows, runs):
         if (share := shares.get(threshold)) is not None:
             score = run.take(scored).quick_score(threshold)
-            row["identified_like_pqstar"] = identified_at(score, wait <= threshold, share)
+            row["identified_at_marks"] = identified_at(score, wait <= threshold, share)
 
 
 def recorded_wait(trace: Trace) -> np.ndarray:
@@ -410,8 +403,8 @@ def passes(specs: Sequence[str]) -> list[list[str]]:
     """Group methods by the passes over a log that they need: methods that predict event by event share one pass, except
     methods that simulate a machine, which take minutes.
 
-    >>> passes(["recent_wait", "pqstar", "qbets", "forecast"])
-    [['recent_wait', 'qbets'], ['pqstar'], ['forecast']]
+    >>> passes(["recent_wait", "scheduler_replay", "recent_wait:k=9", "forecast"])
+    [['recent_wait', 'recent_wait:k=9'], ['scheduler_replay'], ['forecast']]
     """
     names = {spec: parse_spec(spec)[0] for spec in specs}
     alone = [s for s, n in names.items() if hasattr(load("wait", n), "predict_trace") or takes("wait", n, "machine")]

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 if TYPE_CHECKING:  # code that reads a stored Prediction must not import events and numpy
+    import numpy as np
+
     from ..events.event import Event
     from ..events.state import SystemState
     from ..job import JobRequest
@@ -130,6 +132,69 @@ class Predictor(Protocol):
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Learn from an event of a job: Submit, Start, End or Withdraw."""
+
+
+class QuickMarks(NamedTuple):
+    """Quick starters that a wait method marked in the last log that it predicted: arrays of shape (n,), one value per
+    job.
+
+    Parameters
+    ----------
+    quick
+        Whether the job is marked as a quick starter, boolean.
+    near
+        Whether the mark rests on the waits of the latest similar jobs alone, boolean.
+    near_jobs
+        Number of the latest similar jobs.
+    has_waits
+        Whether the method also predicts waits of unmarked jobs. If not, their predictions are placeholders.
+    """
+
+    quick: np.ndarray
+    near: np.ndarray
+    near_jobs: np.ndarray
+    has_waits: bool
+
+
+class WaitMethod(Predictor, Protocol):
+    """A wait predictor with all its optional members. A method sets the members that differ from the values here;
+    `wait_option` reads them.
+
+    Attributes
+    ----------
+    protocol
+        The order of events at one instant in which the method is evaluated unless the user chooses an order.
+    answers_by
+        Whether the method answers with its point prediction or with its highest quantile, the `bound`. A job counts as
+        a quick starter if the answer is at most the threshold.
+    chances
+        The probability that each job of the last predicted log has started by the end of each bin of
+        `predict.hazard.bins`, shape (n, bins).
+    marks
+        Quick starters of the last predicted log, if the method decides which jobs are quick starters and does not
+        compare a predicted wait with the threshold.
+    search_s
+        CPU seconds of a search for settings over the whole log, which the time per prediction excludes. None: the
+        method does not search, so it can also run period by period.
+    remark
+        A sentence below the table of results, such as a warning about a setting.
+    """
+
+    protocol: str = "honest"
+    answers_by: Literal["point", "bound"] = "point"
+    chances: np.ndarray | None = None
+    marks: QuickMarks | None = None
+    search_s: float | None = None
+    remark: str = ""
+
+
+def wait_option(method: object, name: str) -> Any:
+    """Return an optional member of a wait method, or the default in `WaitMethod` if the method does not have it.
+
+    >>> wait_option(object(), "answers_by")
+    'point'
+    """
+    return getattr(method, name, getattr(WaitMethod, name))
 
 
 def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:

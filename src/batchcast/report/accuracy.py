@@ -99,8 +99,8 @@ def _together(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
 def stand_ins(rows: TableRows) -> str:
     """Return a text that says which method replaced another method, and for what share of the jobs.
 
-    >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
-    'irpa: 100 % answered by recent_mean.'
+    >>> stand_ins([{"predictor": "mine", "answered_by": "recent_mean", "answered_by_share": 1.0}])
+    'mine: 100 % answered by recent_mean.'
     """
     answered = [row for row in rows if row.get("answered_by")]
     shares = (f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %" for row in answered)
@@ -113,8 +113,8 @@ def stand_ins(rows: TableRows) -> str:
 def untrained(rows: TableRows) -> str:
     """Return a text that names the methods that never trained because the log is too short.
 
-    >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
-    'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
+    >>> untrained([{"predictor": "learner", "trains_from_jobs": 4500}])
+    'learner: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
     """
     return " ".join(
         f"{spec_words(row['predictor'])}: never trained, because its first search needs "
@@ -127,8 +127,8 @@ def untrained(rows: TableRows) -> str:
 def trainings(rows: TableRows) -> str:
     """Return a text that says how often each method was trained on this log.
 
-    >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
-    'Trained: knn_ga 36 times, irpa once.'
+    >>> trainings([{"predictor": "own", "trainings": 36}, {"predictor": "mine", "trainings": 1}, {"predictor": "x"}])
+    'Trained: own 36 times, mine once.'
     """
     counts = {spec_words(row["predictor"]): row["trainings"] for row in rows if row.get("trainings")}
     words = [f"{who} {'once' if count == 1 else f'{count:,} times'}" for who, count in counts.items()]

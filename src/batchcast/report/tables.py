@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ WAIT_COLUMNS = (
         "quick_identified|identified|share|quick starters that the method marks as quick",
         "quick_bounded|bounded|share|quick starters with a predicted wait of at most the threshold",
         "misguided_share|misguided|share|jobs marked quick that waited longer, as a share of all jobs",
-        "identified_like_pqstar|identified at pqstar's misguided|share|ranked by probability",
+        "identified_at_marks|identified at the marks' misguided|share|ranked by probability",
         "identified_at_4|identified at 4 % misguided|share|else by point prediction",
         "misguided_under_4h|of them < 4 h|share",
         *("interval_80_low|least of 5,000|share|least of all windows of 5,000 jobs", "interval_80_high|most|share"),
@@ -131,14 +131,13 @@ CLOCKS = {
 }
 
 
-def wait_table(rows: TableRows, title: str) -> Table:
-    """Return rows of `evaluation.wait.figures` as a table; the note names the protocol and the conventions."""
+def wait_table(rows: TableRows, title: str, remarks: Iterable[str] = ()) -> Table:
+    """Return rows of `evaluation.wait.figures` as a table; the note names the protocol and has the methods' remarks."""
     notes = []
     for clock in dict.fromkeys(row["protocol"] for row in rows):
         who = dict.fromkeys(row["predictor"] for row in rows if row["protocol"] == clock)
         notes.append(f"{', '.join(who)}: {CLOCKS[clock]}.")
-    if any("reading=tables" in row["predictor"] for row in rows):
-        notes.append("reading=tables was fitted to the printed tables.")
+    notes += filter(None, dict.fromkeys(remarks))
     return Table(title, WAIT_COLUMNS, [named_row(row) for row in rows], " ".join(notes))
 
 

@@ -127,7 +127,7 @@ class Waits(Rows):
 @says_arguments
 def evaluate_waits(
     trace: Trace,
-    predictor: Any = ("recent_wait", "log_uniform", "qbets"),
+    predictor: Any = "recent_wait",
     *,
     mask: np.ndarray | None = None,
     quick_s: float = 3600.0,
@@ -171,9 +171,9 @@ def evaluate_waits(
     --------
     >>> import batchcast
     >>> log = batchcast.read_trace(batchcast.demo_path())[:1500]
-    >>> found = evaluate_waits(log, "recent_wait,qbets")
+    >>> found = evaluate_waits(log, "recent_wait,recent_wait:k=9")
     >>> found.to_polars()["predictor"].to_list(), found.pictures
-    (['recent_wait', 'qbets'], ('errors', 'coverage', 'differences'))
+    (['recent_wait', 'recent_wait:k=9'], ('errors', 'coverage', 'differences'))
     """
     check_log(trace)
     scored = scored_rows(trace, cancelled=cancelled) & jobs_mask("mask", mask, trace)

@@ -90,7 +90,7 @@ _SETTINGS = (
     ),
     _words(
         "wait",
-        "forecast,recent_wait,log_uniform,qbets",
+        "forecast,recent_wait",
         "Wait predictors, NAME:key=value,... The first answers users while its 90 % bound is valid, else the best.",
     ),
     _words(

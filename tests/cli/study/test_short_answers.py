@@ -21,7 +21,7 @@ LINES, CHARACTERS = 24, 100
     "words",
     [
         pytest.param(["evaluate", LOG, "--first", "600"], marks=pytest.mark.long),  # compiles most kernels
-        ["wait", LOG, "--first", "600", "--predictor", "recent_wait,ibl"],
+        ["wait", LOG, "--first", "600", "--predictor", "recent_wait,recent_wait:k=9"],
         ["runtime", LOG, "--first", "600"],
         ["simulate", LOG, "--first", "600", "--policy", "easy,easy-sjbf"],
         ["whatif", str(cluster_path()), "--first", "600", "--machine", MACHINE, "--vary", "nodes=+10%"],

@@ -1,6 +1,7 @@
 """Tests `batchcast wait` as its user sees it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ KEYS = {
     "median_abs_error_s", "within_x2", "within_x3", "seconds",
 }  # fmt: skip
 
+CHECKOUT = Path(__file__).parents[3]  # where MARKS can be imported
+MARKS = "tests.quick_marks:SmallJobsFirst"
+
 
 def run(*arguments):
-    return batchcast("wait", *arguments)
+    return batchcast("wait", *arguments, cwd=CHECKOUT)
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +40,18 @@ def log(tmp_path_factory):
 
 
 def test_one_document_with_a_row_a_method_and_threshold(log):
-    done = run(
-        log, "--predictor", "recent_wait,pqstar:fallback=none", "--places", "101:", "--quick-wait", "10m..20m", "--json"
-    )
+    done = run(log, "--predictor", f"recent_wait,{MARKS}", "--places", "101:", "--quick-wait", "10m..20m", "--json")
     assert done.returncode == 0, done.stderr
     doc = json.loads(done.stdout)
     assert doc["schema"] == "batchcast/wait/1"
     assert [(r["predictor"], r["quick_s"]) for r in doc["results"]] == [
-        ("recent_wait", 600), ("recent_wait", 1200), ("pqstar:fallback=none", 600), ("pqstar:fallback=none", 1200)
+        ("recent_wait", 600), ("recent_wait", 1200), (MARKS, 600), (MARKS, 1200)
     ]  # fmt: skip
     assert all(set(row) >= KEYS for row in doc["results"])
     assert {row["protocol"] for row in doc["results"]} == {"honest", "starts_first"}
     assert {row["jobs"] for row in doc["results"]} == {100}
+    assert all(0 <= row["identified_at_marks"] <= 1 for row in doc["results"])
+    assert doc["settings"]["search_s"] == {MARKS: 1.5}
     assert doc["settings"]["cancelled"] == "count"
     said = " ".join(doc["warnings"])
     for words in ("wait (start before submission): negative", "no recorded wait", "larger than the machine"):
@@ -63,10 +67,12 @@ def test_the_usual_table_says_how_to_score_the_main_method(log):
 
 
 def test_the_table_names_clocks(log):
-    done = run(log, "--predictor", "recent_wait,pqstar:fallback=none")
+    done = run(log, "--predictor", f"recent_wait,{MARKS}")
     assert done.returncode == 0, done.stderr
     assert "honest clock" in done.stdout
     assert "clock of the paper" in done.stdout
+    assert "Small jobs count as quick." in done.stdout
+    assert "1.5 s to find settings" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_the_table_names_clocks(log):
         (["--places", "5"], 2, "FIRST:LAST"),
         (["--places", "900:999"], 3, "wider --places"),
         (["--quick-wait", "soon"], 2, "not a duration with a unit"),
-        (["--predictor", "pqstars"], 2, "did you mean pqstar"),
+        (["--predictor", "recent_waits"], 2, "did you mean recent_wait"),
     ],
 )
 def test_refuses_in_words(log, arguments, code, words):
@@ -124,7 +130,7 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
     told = []
     for k, wait in enumerate(waits):
         path = crafted(tmp_path / f"{k}.swf", spoil, wait)
-        done = run(path, "--predictor", "recent_wait,log_uniform,qbets,pqstar", "--places", "320:9000", "--json")
+        done = run(path, "--predictor", "recent_wait,recent_wait:k=9", "--places", "320:9000", "--json")
         assert done.returncode == 0, done.stderr
         doc = json.loads(done.stdout)
         assert any(w.startswith(words) for w in doc["warnings"]), doc["warnings"]
@@ -136,7 +142,7 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
 
 def test_a_page_shows_whether_forecasts_can_be_believed(log, tmp_path):
     page = tmp_path / "waits.html"
-    done = run(log, "--predictor", "recent_wait,qbets", "--places", "51:", "-o", page)
+    done = run(log, "--predictor", "recent_wait,recent_wait:k=9", "--places", "51:", "-o", page)
     assert done.returncode == 0, done.stderr
     html = page.read_text()
     for words in (

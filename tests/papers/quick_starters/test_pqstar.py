@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 from tests.naive import pqstar as naive
 
 from batchcast.errors import UsageError
+from batchcast.evaluation.replay import forecast_periods
+from batchcast.evaluation.wait import run_wait
 from batchcast.events.event import Capacity
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.quick_starters.pqstar import PQStar
+from batchcast.papers.quick_starters.pqstar import BASIS, PQStar
 from batchcast.papers.quick_starters.pqstar_kernel import count_large, large_from
 from batchcast.predict.registry import make
 from batchcast.table import LogInfo, Trace
+from batchcast.testing.logs import small_log
 
 SIZE = 16.0
 
@@ -49,8 +52,9 @@ def test_marks_as_the_paper_tells_it(log, strict, tables, passes, threshold):
         missing="passes" if passes else "fails",
         fallback="none",
     )
-    method.predict_trace(log)
-    mark, _, near = method.latest_marks
+    basis = method.predict_trace(log).basis
+    mark, near = np.array([BASIS.index(words) if words in BASIS else 0 for words in basis]), method.marks.near_jobs
+    assert method.marks.quick.tolist() == (mark > 0).tolist()
     expected = naive.marks(log, SIZE, threshold, strict=strict, tables=tables, missing_passes=passes)
     assert (mark.tolist(), near.tolist()) == expected
 
@@ -62,6 +66,22 @@ def test_one_by_one_is_the_batch_path(log, clock):
     batch = make("wait", spec).predict_trace(log, clock)
     assert one.points.tolist() == batch.points.tolist()
     assert list(one.basis) == list(batch.basis)
+
+
+@pytest.mark.parametrize("spec", ["ibl", "pqstar"])
+def test_methods_that_search_settings_need_the_whole_log(spec):
+    log = small_log(50)
+    with pytest.raises(UsageError, match=f"{spec} .*searches"):
+        list(forecast_periods("wait", [log], [spec]))
+
+
+@pytest.mark.parametrize("spec", ["log_uniform", "qbets"])
+def test_bounds_period_by_period_are_the_bounds_of_the_whole_log(spec):
+    log = small_log(400)
+    cut = next(row for row in range(200, 400) if log.submit_time[row] > log.submit_time[row - 1])
+    parts = [said[spec].points for _, _, said in forecast_periods("wait", [log[:cut], log[cut:]], [spec])]
+    whole = run_wait(log, spec, np.ones(len(log), bool)).forecasts
+    assert np.array_equal(np.concatenate(parts), whole.points)
 
 
 def test_large_jobs():

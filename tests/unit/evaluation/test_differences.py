@@ -214,7 +214,7 @@ def test_the_reference_is_the_first_usual_one() -> None:
     [
         (["runtime"], "mae_s"),
         (["simulate", "--policy", "easy,easy-sjbf"], "mean_wait_s"),
-        (["wait", "--predictor", "recent_wait,qbets"], "mean_abs_error_s"),
+        (["wait", "--predictor", "recent_wait,recent_wait:k=9"], "mean_abs_error_s"),
     ],
 )
 def test_the_command_line_prints_it_as_json_and_as_words(verb, metric) -> None:

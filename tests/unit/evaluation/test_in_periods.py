@@ -60,9 +60,7 @@ def test_run_times(protocol: str) -> None:
 FITTED = "forecast:first=150,every=200,step=10"
 
 
-@pytest.mark.parametrize(
-    "spec", ["recent_wait", "log_uniform", "qbets", "scheduler_replay", pytest.param(FITTED, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("spec", ["recent_wait", "scheduler_replay", pytest.param(FITTED, marks=pytest.mark.long)])
 def test_waits(spec: str) -> None:
     log = LOG[: 500 if spec.startswith("forecast") else 1500]
     parts = list(forecast_periods("wait", cut(log, 6), [spec]))
@@ -70,8 +68,10 @@ def test_waits(spec: str) -> None:
     assert np.array_equal(points(parts, spec), whole.forecasts.points)
 
 
-@pytest.mark.parametrize(("kind", "spec", "why"), [("runtime", "actual", "knows"), ("wait", "ibl", "searches"),
-                                                   ("wait", "pqstar", "searches")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "spec", "why"),
+    [("runtime", "actual", "knows"), ("wait", "tests.quick_marks:SmallJobsFirst", "searches")],
+)
 def test_what_needs_the_whole_log_is_refused_by_name(kind: str, spec: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"{spec} .*{why}"):
         list(forecast_periods(kind, [LOG], [spec]))

@@ -152,7 +152,7 @@ def said(*words: object) -> Any:
 @pytest.mark.parametrize(
     "words",
     [
-        ("wait", "--predictor", "recent_wait,qbets,ibl"),
+        ("wait", "--predictor", "recent_wait,recent_wait:k=9,scheduler_replay"),
         pytest.param(("evaluate", "--predictor", "last_2", "--policy", "easy"), marks=pytest.mark.long),
     ],
 )

@@ -61,7 +61,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         easy,
         found,
         batchcast.evaluate_run_times(jobs, "requested,last_2", by="queue"),
-        batchcast.evaluate_waits(jobs, "recent_wait,qbets"),
+        batchcast.evaluate_waits(jobs, "recent_wait,recent_wait:k=9"),
         batchcast.limits(jobs, by="queue"),
         batchcast.whatif(jobs, homogeneous(2, 4, 4000.0), ["nodes=+50%"]),
         growth(jobs, Variants.of(homogeneous(2, 4, 4000.0), ["nodes=+50%"]), 0.2, replicates=2),

@@ -32,7 +32,7 @@ def _predictor_option(kind: str, what: str, default: str) -> Callable[..., Any]:
 @option("--interval TIME", "Time between cycles.  [default: 30 s]", "interval_s")
 @option("--history-days DAYS", "Days of history to read at the first start.  [default: 30]")
 @_predictor_option("runtime", "Run-time predictor", "kernel,recent_mean,last_2,calibrated")
-@_predictor_option("wait", "Wait predictor", "forecast,recent_wait,log_uniform,qbets")
+@_predictor_option("wait", "Wait predictor", "forecast,recent_wait")
 @_predictor_option("memory", "Predictor of peak memory", "kernel")
 @option(
     "--record FILE",

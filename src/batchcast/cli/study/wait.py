@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UsageError
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
-from ..options import Log, log_options, predictor_options, take_log, workers_for, workers_option
+from ..options import Log, find_modules_here, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ...report.blocks import Table
 
 
-USUAL = "recent_wait,log_uniform,qbets,ibl,pqstar"
-"""The methods of the default table. `forecast` is too slow for the default table: a replay takes a minute for 5,000
-jobs, and two to three minutes for 40,000 (docs/evidence/speed.md)."""
+USUAL = "recent_wait"
+"""The method of the default table. `forecast` is too slow for it: a replay takes a minute for 5,000 jobs, and two to
+three minutes for 40,000 (docs/evidence/speed.md). The next step of the output suggests `forecast`."""
 MANY_JOBS, LATEST = 40_000, 1_000
 """If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
 
@@ -44,7 +44,7 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @option("--cancelled count|skip [count]", "Jobs withdrawn from the queue: count their wait, or skip them.")
 @option(
     "--protocol own|honest|starts_first|paper [own]",
-    "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
+    "Order of events at one instant. own: the method's own order, which is honest for most methods.",
 )
 @option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).")
 @option("--against NAME", "Reference method for differences. Default: recent_wait, else the first.")
@@ -73,6 +73,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     jobs, thresholds = options["places"], waits.parse_thresholds(options["quick_wait"])
     job_range = waits.parse_jobs(jobs) if jobs else None
     specs = split_specs(options["predictor"], "wait")
+    find_modules_here(options)
     check_installed("wait", specs)
     clock = None if protocol == "own" else protocol
     if options["in_periods"] is not None:
@@ -104,7 +105,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     search = {spec: max(run.search_s for _, run in done if run.predictor == spec) for spec in specs}
     results = [waits.figures(run, head, inside, threshold) for threshold, run in done]
     reference, seed = reference_of(specs, options["against"], WAIT), options["seed"]
-    waits.at_pqstars_share(results, done, head, inside)
+    waits.add_identified_at_marks(results, done, head, inside)
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
     results = [{**row, **keys[row["predictor"]]} for row in results]
     notes = [
@@ -119,9 +120,10 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
         **log.settings, "predictor": specs, "jobs": jobs, "quick_s": thresholds, "cancelled": cancelled,
         "protocol": protocol, "machine": options["machine"], "against": reference, "seed": seed, "search_s": costs,
     }  # fmt: skip
+    remarks = [run.remark for run in first.values()]
     title = f"Wait predictions · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
     if options["page"] is not None:
-        _write_page(options["page"], log, wait_table(results, title), done, inside, thresholds[0], settings)
+        _write_page(options["page"], log, wait_table(results, title, remarks), done, inside, thresholds[0], settings)
     if options["as_json"]:
         wait = waits.recorded_wait(trace)
         shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
@@ -131,7 +133,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if options["details"] else once
-    table = with_difference(wait_table(shown, title), shown, WAITS)
+    table = with_difference(wait_table(shown, title, remarks), shown, WAITS)
     explained = difference_blocks(once, WAITS, columns_of("predictor"))
     following = _next_step(len(trace), specs)
     show_tables([table, *searches], options["details"], explained, headline=_best(once), next_step=following)
@@ -147,8 +149,10 @@ def _best(rows: Sequence[dict[str, Any]]) -> str:
         return ""
     covered = best.get("interval_80", math.nan)
     intervals = f"; its 80 % intervals cover {as_text(covered, 'share')} of the waits" if covered == covered else ""
-    error = as_text(best[key], "seconds")
-    return f"{best['predictor']} has the smallest mean error of predicted waits: {error}{intervals}."
+    who, error = best["predictor"], as_text(best[key], "seconds")
+    if len(rows) == 1:
+        return f"The waits that {who} predicts have a mean error of {error}{intervals}."
+    return f"{who} has the smallest mean error of predicted waits: {error}{intervals}."
 
 
 def _next_step(jobs: int, specs: Sequence[str]) -> str:

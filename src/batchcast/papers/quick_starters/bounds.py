@@ -25,6 +25,7 @@ from ...metrics.accuracy import size_class_of
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.wait.recent_wait import QueuedByGroup, forget, guess, order_statistic
 
+FITTED = "reading=tables was fitted to the printed tables."
 LONGEST_S = 1e8
 BINS = 128
 KEEP = {"text": 0, "tables": 1000}
@@ -94,6 +95,7 @@ class LogUniform:
         if keep is not None and keep < 0:
             raise ValueError("keep is at least 1 wait, or 0 for all")
         self.level, self.by, self.need = level, by, need
+        self.remark = FITTED if reading == "tables" else ""
         self.keep = KEEP[reading] if keep is None else keep
         self.queued = QueuedByGroup(cancelled)
         self.histories: dict[Hashable, deque[int]] = {None: deque()}
@@ -469,6 +471,7 @@ class Qbets:
         if not (0 < q < 1 and 0 < c < 1):
             raise ValueError("q and c lie between 0 and 1")
         given = {"by": by, "clusters": clusters, "recluster": recluster, "keep": keep}
+        self.remark = FITTED if reading == "tables" else ""
         settings: dict[str, Any] = SETTINGS[reading] | {k: v for k, v in given.items() if v is not None}
         self.need = shortest_history(q, c)
         if 0 < settings["keep"] < self.need or settings["clusters"] < 1 or settings["recluster"] < 1:

@@ -15,10 +15,11 @@ from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict import batched
-from ...predict.protocol import Grounds, Prediction
+from ...predict.protocol import Grounds, Prediction, QuickMarks, wait_option
 from ...predict.registry import make, takes
 from ...table import Trace
 from . import pqstar_kernel as kernel
+from .bounds import FITTED
 
 BASIS = (
     "",
@@ -122,10 +123,16 @@ class PQStar:
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
         self.histories = kernel.Histories(self.rules)
-        self.latest_marks: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.marks: QuickMarks | None = None
+        self.remark = FITTED if self.reading == "tables" else ""
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
+
+    @property
+    def search_s(self) -> float | None:
+        """CPU seconds in which the fallback method searched its settings; None if no method searches."""
+        return None if self.fallback is None else wait_option(self.fallback, "search_s")
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict marked jobs from the waits of similar jobs, other jobs by the fallback method; `basis` names the
@@ -175,8 +182,8 @@ class PQStar:
         """Predict a whole log at once, with the same results as job by job; the mask `ask` (n,) selects the jobs to
         predict.
 
-        `latest_marks` then has three values of each job: the mark (0 none, 1 near, 2 to 4 mid, 5 far history), the
-        predicted wait of a marked job (s), and the number of jobs in its near history.
+        `marks` then has the marked jobs, the jobs marked by their near history, and the length of each job's near
+        history.
         """
         requests, codes = requests_of(trace, procs)
         classes, klass = np.unique(requests["procs"], return_inverse=True)
@@ -186,9 +193,10 @@ class PQStar:
         state = Columns(size, n, len(codes["user_id"]) + 1)
         histories = kernel.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
         records = (state.record, histories.record, requests, event_table(trace, timeline(trace, protocol)))
-        mark, points, near = self.latest_marks = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
-        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, points, near)
+        mark, points, near_jobs = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
+        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, points, near_jobs)
         quick = mark != kernel.UNMARKED
+        self.marks = QuickMarks(quick, mark == kernel.NEAR, near_jobs, has_waits=self.fallback is not None)
         bounds = np.where(quick, self.rules.threshold, np.nan)
         basis = np.array(BASIS, dtype=object)[mark]
         rest = asked & ~quick

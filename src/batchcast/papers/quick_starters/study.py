@@ -211,10 +211,10 @@ def _pqstar_row(study: LogStudy, method: str, printed: Mapping[str, Any]) -> dic
         "misguided_measured": measured[1] / 100,
         "misguided_printed": _percent(printed, "misguided", 0),
         "misguided_under_4h_printed": _percent(printed, "misguided", 1),
-        "near_share": float(run.marked_near[study.rows][study.wait <= THRESHOLD_S].mean()),
+        "near_share": float(run.marks.near[study.rows][study.wait <= THRESHOLD_S].mean()) if run.marks else NAN,
         "near_share_measured": measured[2] / 100,
         "near_share_printed": _percent(printed, "near", 0),
-        "near_jobs": float(run.near_jobs[study.rows].mean()),
+        "near_jobs": float(run.marks.near_jobs[study.rows].mean()) if run.marks else NAN,
         "near_jobs_printed": printed["near"][1],
     }
     for k, other in enumerate(("log_uniform", "qbets", "ibl")):

@@ -46,8 +46,8 @@ def fallback_reason(basis: str) -> str:
     """Return why another method predicted in place of the chosen method, from the prediction's basis, without figures
     that change with time.
 
-    >>> fallback_reason("irpa is not trained yet (12 finished jobs with features): mean of 3 jobs")
-    'irpa is not trained yet'
+    >>> fallback_reason("kernel is not trained yet (12 finished jobs with features): mean of 3 jobs")
+    'kernel is not trained yet'
     """
     return re.sub(r" \(\d[^)]*\)", "", basis.partition(": ")[0])
 
