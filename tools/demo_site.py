@@ -116,7 +116,7 @@ def _keep(store: Store, clock: StoredClock) -> None:
         if kept is not None:
             break
         time.sleep(0.05)
-    if trouble := clock.save(kept):
+    if trouble := "; ".join(filter(None, clock.save(kept).values())):
         print(f"not kept: {trouble}", file=sys.stderr)
 
 

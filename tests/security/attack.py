@@ -15,11 +15,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gzip
-import hashlib
 import http.client
 import json
 import lzma
 import os
+import pickle
 import resource
 import shutil
 import socket
@@ -33,8 +33,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 from urllib.parse import urlencode
 
-from batchcast.compiled.place import LEARNED, fingerprint, kernel_folder
+from batchcast.compiled.place import kernel_folder
 from batchcast.errors import BatchcastError
+from batchcast.service.answers.model_store import CLOCK, _digest, _secret_key
 from batchcast.service.settings import load
 from batchcast.store import tokens
 from batchcast.store.database import Store
@@ -42,12 +43,11 @@ from batchcast.store.place import clock_path
 from batchcast.trace import read_trace
 from batchcast.trace.machine_files import open_machine
 from batchcast.trace.whole_file import whole_file
-from batchcast.version import __version__
 from tests.unit.service.http.test_bad_clients import Process
 from tests.until import until
 
 from .site import FIGURES, FORECAST, OTHER, OWNER, SECRETS, build
-from .test_kept_model import pickled
+from .test_kept_model import Canary
 from .test_routes import ASKED, JOB, SIZES, found_in
 
 NEIGHBOUR = 4321
@@ -243,20 +243,55 @@ def on_site(place: Path, url: str = "") -> dict[str, int]:
 
 
 def unpacked(place: Path) -> dict[str, int]:
-    """H1, H2: return what code runs when a user asks with the store of an unpacked folder, in this folder."""
-    store = str(place / "store.db")
+    """H1, H2: return what code runs when a user asks with the store of an unpacked folder, in this folder, and with a
+    store in a shared folder in which the neighbor has replaced the saved model.
+
+    As a control the saved model is first replaced with the user's own key: then its code must run.
+    """
     build(place, False)
-    body = pickled(f"touch {place / 'ran'}")
-    head = {"format": 4, "batchcast": __version__, "code": fingerprint(LEARNED), "predictors": ["recent_mean"]}
-    text = json.dumps({**head, "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n" + body
-    clock_path(store, "c").write_bytes(text)
+    model, ran = clock_path(str(place / "store.db"), "c"), place / "ran"
+    head = json.loads(model.read_bytes().partition(b"\n")[0])
+    body = pickle.dumps(Canary(ran))
+    head["parts"][CLOCK]["bytes"] = len(body)
+    first = json.dumps(head).encode() + b"\n"
     (place / ".numba_config.yaml").write_text(f"cache_dir: {place / 'kernels'}\n")
     (place / "job.sh").write_text("#!/bin/sh\n#SBATCH -p main -n 4 -t 60\n")
     words = [sys.executable, "-m", "batchcast", "start", "--test", "job.sh", "--store", "./store.db"]
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True)
-    assert "Traceback" not in done.stderr, done.stderr
-    return {"H1": int((place / "ran").exists()), "H2": len(list(place.glob("kernels/**/*")))}
+
+    def runs(write: Callable[[bytes], object], key: bytes) -> int:
+        """Return whether the code of a model that is written with a key runs when the user asks."""
+        model.unlink(missing_ok=True)
+        write(first + _digest(key, first, body) + b"\n" + body)
+        done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True)
+        assert "Traceback" not in done.stderr, done.stderr
+        count = int(ran.exists())
+        ran.unlink(missing_ok=True)
+        return count
+
+    def of_neighbour(way: Callable[[], object]) -> Callable[[bytes], object]:
+        """Return an attack in which the neighbor writes a file, and puts it in the model's place."""
+
+        def written(text: bytes) -> int:
+            theirs.unlink(missing_ok=True)
+            theirs.write_bytes(text)
+            way()
+            return 0
+
+        return lambda text: as_neighbour(lambda: written(text))
+
+    place.chmod(0o777)
+    theirs = place / "theirs"
+    with mock.patch.dict(os.environ, environment, clear=True):
+        kernel_folder.cache_clear()
+        own = _secret_key()
+    kernel_folder.cache_clear()
+    assert runs(model.write_bytes, own), "the control: with the user's own key the code runs"
+    found = runs(model.write_bytes, b"of somebody else")
+    # the neighbor's files have a digest that nobody could make without the key, and are refused because of their owner
+    for way in (lambda: theirs.rename(model), lambda: os.link(theirs, model), lambda: model.symlink_to(theirs)):
+        found += runs(of_neighbour(way), own)
+    return {"H1": found, "H2": len(list(place.glob("kernels/**/*")))}
 
 
 def beside_output(place: Path) -> int:

@@ -21,8 +21,6 @@ KERNELS = (  # all files with kernels or with code that kernels call; tests/unit
 )
 OURS = "batchcast"
 UNMAPPED = 65534  # owner of the host's folders as seen from a container
-LEARNED = ("compiled", "columns.py", "events", "job.py", "machines", "papers", "predict", "schedule", "table")
-"""Code on which a fitted predictor depends."""
 
 
 @cache

@@ -269,6 +269,11 @@ class SchedulerReplay:
         basis = f"{loops} simulated forward, {running} running, {queued} queued{apart}"
         return self._prediction(instant - at.now, bound - at.now, basis)
 
+    def use_machine(self, machine: Machine | None) -> None:
+        """Simulate on this machine from now on. Only one machine can replace another: a pool needs all past events."""
+        if self.machine is not None and machine is not None:
+            self.machine = machine
+
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: store the job's planned run time. All events: discard the plan if the event was not planned."""
         if isinstance(event, (Submit, Change)):

@@ -132,7 +132,7 @@ def _loaded(site: Site, methods: Mapping[str, str]) -> tuple[LiveClock, tuple[st
         return map(live_job, site.reader.each("clock_jobs", cluster=site.cluster, until=site.now, since=since))
 
     with suppress(model_store.Unusable):
-        saved = model_store.load(clock_path(store, site.cluster), fresh())
+        saved = model_store.load(clock_path(store, site.cluster), fresh(), memory.get("store_id", ""))
         if saved.told_until <= memory["told_until"] and saved.late == memory.get("late", 0):
             saved.clock.only(methods.items())
             return model_store.resume(saved, jobs(saved.told_until), site.now), ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,9 +142,7 @@ class StoredClock:
         """
         if self.path is None:
             raise Unusable("")
-        saved = files.load(self.path, self._make())
-        if not files.can_answer(saved.clock):
-            raise Unusable("a library that its models need cannot be loaded")
+        saved = files.load(self.path, self._make(), memory.get("store_id", ""))
         reached = memory.get("told_until")
         # since the clock was saved, no event may have been late and no history undone
         follows = reached is not None and saved.told_until <= reached and saved.late == memory.get("late", 0)
@@ -163,19 +162,21 @@ class StoredClock:
         if any(fit is not None and fit.is_at_work for fit in fits):
             return None
         heard = {job.request.row: job.told for job in clock_jobs.told_jobs(connection, self.cluster, until)}
-        return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
+        store = memory.get("store_id") or secrets.token_hex(8)
+        clock_jobs.write_meta(connection, self.cluster, store_id=store)
+        return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard, store)
 
-    def save(self, saved: SavedClock) -> str | None:
-        """Write the clock to its file; return the error, if any. If saving fails, only the collector's next start takes
-        longer.
+    def save(self, saved: SavedClock) -> dict[str, str | None]:
+        """Write the clock to its file; return what could not be saved, for the store's meta: the file (`not_kept`), and
+        methods (`methods_not_kept`). If saving fails, only the collector's next start takes longer.
         """
-        if self.path is None:
-            return None
-        try:
-            return files.save(self.path, saved) or None
-        except Exception as error:  # of the disk, or because a predictor from another package cannot be read
-            what = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-            return f"{self.path}: {what}"
+        trouble, methods = None, None
+        if self.path is not None:
+            try:
+                methods = files.save(self.path, saved) or None
+            except OSError as error:
+                trouble = f"{error.filename or self.path}: {error.strerror}"
+        return {"not_kept": trouble, "methods_not_kept": methods}
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
         """Process all events until `until`, and store predictions for the submitted jobs that had not started at

@@ -424,7 +424,7 @@ class Collector:
             done.problems.append(unfitted)
         if to_keep is not None:
             self._saved_at = done.at
-            self._write(not_kept=self._clock.save(to_keep))
+            self._write(**self._clock.save(to_keep))
         self._judge(done.at)
 
     def _is_due(self, now: float, last: float) -> bool:

@@ -301,9 +301,13 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         without = f"{why}: forecast cannot fit its model, and answers from simulation alone"
         do += ", where the collector runs, and start it again"
         yield judged("learning", not why, without if why else "models can be fitted", do)
-    if trouble := memory.get("not_kept"):
-        do = "free disk space there, or give the collector's user the folder: without the file, each start"
-        yield finding("what was learned", "warning", f"not kept: {trouble}", f"{do} replays all history")
+    for name, do in (
+        ("not_kept", "free disk space there, or give the collector's user the folder: without the file"),
+        ("methods_not_kept", "let pickle save the method (batchcast.testing.check_predictor shows where): until then"),
+    ):
+        if trouble := memory.get(name):
+            do += ", each start replays all history"
+            yield finding("what was learned", "warning", f"not kept: {trouble}", do)
 
 
 WITHIN_S = 30 * 86400.0

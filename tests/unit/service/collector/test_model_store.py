@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -11,9 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from batchcast.events.live import LiveClock
-from batchcast.events.recorded import events
-from batchcast.predict.registry import available, make
+from batchcast.predict.registry import available
+from batchcast.predict.registry import load as registered
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.service.answers import model_store as files
 from batchcast.service.answers.disclosure import Viewer
@@ -23,14 +23,11 @@ from batchcast.service.settings import Settings
 from batchcast.service.settings import load as load_settings
 from batchcast.store.place import clock_path, sqlite_path
 from batchcast.store.reader import Reader
-from batchcast.testing.logs import small_log
 
 from .test_collector import Job, Script, collect, step
 
 WAIT = "forecast:window=80,first=20,every=20,step=10,recent_wait:need=1"
 DAY = 86400.0
-LEARN_ANEW = {"actual", "bayesian_ridge", "boosted", "brbf", "forest", "irpa", "plain_regression", "svr"}
-"""Methods that hold models of scikit-learn, and the method that receives their predictions."""
 
 
 @pytest.fixture
@@ -104,42 +101,18 @@ def fresh(settings: Settings) -> dict[tuple[str, str], Any]:
 
 
 @pytest.mark.lightgbm
-@pytest.mark.parametrize(
-    "wrong", ["cut", "flipped", "older", "another's code", "another's key", "not ours", "a link", "open to all"]
-)
-def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
-    learned: Path, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_used_is_as_if_not_there(learned: Path, tmp_path: Path) -> None:
     learning = learning_in(copytree(learned, tmp_path / "copy"))
     script, place = Script(jobs(60)), path_of(learning)
-    assert load(place, fresh(learning)).clock.predictors
-    whole = place.read_bytes()
-    head, _, body = whole.partition(b"\n")
-    if wrong == "cut":
-        place.write_bytes(whole[:-10])
-    elif wrong == "flipped":
-        place.write_bytes(whole[:-10] + bytes([whole[-10] ^ 1]) + whole[-9:])
-    elif wrong == "older":
-        place.write_bytes(json.dumps({**json.loads(head), "format": 0}).encode() + b"\n" + body)
-    elif wrong == "another's code":
-        monkeypatch.setattr(files, "fingerprint", lambda _: 1)
-    elif wrong == "another's key":
-        monkeypatch.setattr(files, "_secret_key", lambda: b"another")
-    elif wrong == "a link":
-        place.rename(tmp_path / "elsewhere")
-        place.symlink_to(tmp_path / "elsewhere")
-    elif wrong == "not ours":
-        monkeypatch.setattr(files.os, "geteuid", lambda: 12345)
-        monkeypatch.setattr(files, "_is_own", lambda stat, real=files._is_own: real(_owned(stat, 54321)))
-    else:
-        place.chmod(0o666)
-    with pytest.raises(Unusable):
-        load(place, fresh(learning))
+    store = Reader(learning["store"]).memory("c")["store_id"]
+    assert load(place, fresh(learning), store).clock.predictors
+    place.write_bytes(place.read_bytes()[:-10])
     before = issued(learning)
     cycle = step(script, collect(script, learning), 1000.0 + 60 * 31)
     assert not cycle.problems
-    assert str(place) in cycle.step.rebuilt
-    assert cycle.step.rebuilt.endswith("history is replayed instead"), "and the log says so"
+    assert cycle.step.rebuilt == (
+        f"{place}: not written by this user's batchcast on this machine, or damaged: history is replayed instead"
+    )
     assert len(issued(learning)) > len(before)
 
 
@@ -163,74 +136,14 @@ def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monk
 
 
 @pytest.mark.lightgbm
-def test_a_kept_model_whose_library_is_gone_is_not_gone_on_from(
-    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = learning_in(copytree(learned, tmp_path / "copy"))
-    kept = load(path_of(settings), fresh(settings))
-    assert files.can_answer(kept.clock)
+def test_a_kept_model_whose_library_is_gone_is_not_gone_on_from(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = learning_in(learned)
+    store = Reader(settings["store"]).memory("c")["store_id"]
+    kept = load(path_of(settings), fresh(settings), store)
     assert any(getattr(one, "model", None) is not None for one in kept.clock.predictors.values())
-
-    def broken(name: str) -> None:
-        raise OSError(f"{name}: a library is missing")
-
-    monkeypatch.setattr(files.importlib, "import_module", broken)
-    assert not files.can_answer(kept.clock)
-
-
-def _owned(stat: object, user: int) -> object:
-    class Other:
-        st_uid, st_mode = user, stat.st_mode
-
-    return Other()
-
-
-@pytest.mark.parametrize("spec", [*available("wait"), *sorted(set(available("runtime")) - LEARN_ANEW)])
-def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
-    """Includes the papers' methods and the settings' run-time methods: a state that cannot be read back would cost time
-    at every start."""
-    kind = "wait" if spec in available("wait") else "runtime"
-    log = small_log(40)
-    clock = LiveClock({spec: make(kind, spec)}, 64.0)
-    for event in events(log):
-        clock.tell(event)
-    assert files.save(tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {})) == ""
-    again = load(tmp_path / "clock", {spec: make(kind, spec)})
-    job = next(iter(log.requests()))._replace(row=1000)
-    assert again.clock.predictors[spec].predict(job, again.clock.state) == clock.predictors[spec].predict(
-        job, clock.state
-    )
-
-
-def test_a_method_that_cannot_be_kept_is_named_and_costs_no_other_method_its_state(tmp_path: Path) -> None:
-    clock = LiveClock({key: make(*key) for key in (("runtime", "svr"), ("runtime", "last_2"))}, 64.0)
-    assert "runtime svr must learn again after each start" in files.save(
-        tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {})
-    )
-    last_2, svr = ("runtime", "last_2"), ("runtime", "svr")
-    assert list(load(tmp_path / "clock", {last_2: make(*last_2)}).clock.predictors) == [last_2]
-    with pytest.raises(Unusable, match="without runtime svr"):
-        load(tmp_path / "clock", {svr: make(*svr)})
-
-
-class Mean:
-    """A predictor of another package that can save its state."""
-
-    def __init__(self) -> None:
-        self.runs: list[float] = []
-
-    def state(self) -> Mapping[str, list[float]]:
-        return {"runs": self.runs}
-
-    def restore(self, state: Mapping[str, list[float]]) -> None:
-        self.runs = state["runs"]
-
-
-def test_a_predictor_of_another_package_is_kept_by_the_state_that_it_offers(tmp_path: Path) -> None:
-    mean = Mean()
-    mean.runs += [1.0, 2.0]
-    assert files.save(tmp_path / "clock", SavedClock(LiveClock({("wait", "mean"): mean}), 0.0, 0, 0.0, {})) == ""
-    assert load(tmp_path / "clock", {("wait", "mean"): Mean()}).clock.predictors["wait", "mean"].runs == [1.0, 2.0]
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(Unusable, match="a library that its models need cannot be loaded"):
+        load(path_of(settings), fresh(settings), store)
 
 
 def test_it_is_its_owners_alone(learned: Path) -> None:
@@ -267,3 +180,29 @@ def test_a_full_disk_costs_nothing_but_the_file(learning: Settings, monkeypatch:
     cycle = step(script, collect(script, learning), *(1000.0 + 60 * k for k in range(1, 15)))
     assert not cycle.problems
     assert "No space left" in Reader(learning["store"]).memory("c")["not_kept"]
+
+
+@pytest.mark.long
+def test_every_method_answers_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`start --test` and the suggested limit, with each registered method as the first of its kind."""
+    methods = {
+        kind: [name for name in available(kind) if "answers" not in signature(registered(kind, name)).parameters]
+        for kind in ("runtime", "wait")
+    }
+    words = {kind: ",".join(names) for kind, names in methods.items()}
+    settings = load_settings({**asdict(learning_in(tmp_path).values), **words, "limits": words["runtime"]}, {})
+    script = Script(jobs(40))
+    collector = collect(script, settings)
+    step(script, collector, *(1000.0 + 60 * k for k in range(1, 20)))
+
+    def asked(**first: object) -> Mapping[str, object]:
+        collector._write(answers_by=None, **first)
+        return answer_options(settings, {"ntasks": "2", "time": "0:20:00"}, Viewer("ada", True), script.time).results[0]
+
+    monkeypatch.setattr(files, "replay", lambda *_: pytest.fail("history was replayed"))
+    for name in methods["runtime"]:
+        assert asked(runtime_methods=[name], limit_methods=[name])["likely_wait_s"] is not None
+    for name in methods["wait"]:
+        assert asked(wait_methods=[name])["method"] == name
+    memory = Reader(settings["store"]).memory("c")
+    assert (memory["not_kept"], memory["methods_not_kept"]) == (None, None)

@@ -215,6 +215,21 @@ def test_what_went_wrong_in_the_last_cycle_is_said_in_the_logs_words(path: str, 
     assert (found["last cycle"]["state"], found["last cycle"]["found"]) == (wanted, problem)
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("not_kept", "free disk space there"), ("methods_not_kept", "let pickle save the method")]
+)
+def test_a_model_that_is_not_saved_is_a_warning_with_the_remedy_of_its_cause(path: str, name: str, remedy: str) -> None:
+    def found() -> list[dict[str, Any]]:
+        return [f for f in doctor.store_findings(load({"store": path}, {})) if f["check"] == "what was learned"]
+
+    remember(path, not_kept=None, methods_not_kept=None)
+    assert found() == []
+    remember(path, **{name: "the cause"})
+    (finding,) = found()
+    assert (finding["state"], finding["found"]) == ("warning", "not kept: the cause")
+    assert finding["do"].startswith(remedy)
+
+
 def test_a_collector_that_cannot_see_jobs_is_a_failure_with_the_command(path: str) -> None:
     assert "collector's sight" not in {f["check"] for f in doctor.store_findings(load({"store": path}, {}))}
     remember(path, blind={"since": NOW - 60, "why": "Slurm hides jobs"}, collected_by="batchcast")
