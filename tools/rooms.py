@@ -167,17 +167,38 @@ def crowded_in(checkout: Path) -> dict[str, int]:
     return found
 
 
+class Lines(NamedTuple):
+    """Numbers of lines: of code (without blanks, comments and docstrings), of docstrings, of comments, and of all."""
+
+    code: int
+    docstrings: int
+    comments: int
+    all: int
+
+    @classmethod
+    def of(cls, path: Path) -> Lines:
+        """Count the lines of a file. A comment after code counts as code and as a comment."""
+        text = path.read_text(encoding="utf-8")
+        code: set[int] = set()
+        comments = 0
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            comments += token.type == tokenize.COMMENT
+            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+                code |= set(range(token.start[0], token.end[0] + 1)) if token.string else set()
+        texts: set[int] = set()
+        for node in ast.walk(parsed(text)):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                texts |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return cls(len(code - texts), len(texts), comments, text.count("\n"))
+
+
 def code_lines(path: Path) -> int:
     """Count lines of code, without blanks, comments and docstrings."""
-    text = path.read_text(encoding="utf-8")
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
-            lines |= set(range(token.start[0], token.end[0] + 1)) if token.string else set()
-    for node in ast.walk(parsed(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(lines)
+    return Lines.of(path).code
 
 
 def too_large(package: Path) -> list[str]:
@@ -207,10 +228,10 @@ def main(checkout: Path) -> None:
     rooms: dict[str, list[Path]] = {}
     for name, module in files.items():
         rooms.setdefault(name.split(".")[1] if module.path.parent != package else "(top)", []).append(module.path)
-    print(f"{'room':<14}{'files':>7}{'code':>8}{'lines':>8}")
-    rows = [(room, len(paths), sum(map(code_lines, paths)), sum(map(_length, paths))) for room, paths in rooms.items()]
-    for row in [*sorted(rows), ("all", *(sum(row[k] for row in rows) for k in (1, 2, 3)))]:
-        print("{:<14}{:>7,}{:>8,}{:>8,}".format(*row))
+    print(f"{'room':<14}{'files':>7}" + "".join(f"{name:>11}" for name in Lines._fields))
+    rows = [(room, len(paths), *map(sum, zip(*map(Lines.of, paths)))) for room, paths in rooms.items()]
+    for row in [*sorted(rows), ("all", *map(sum, list(zip(*rows))[1:]))]:
+        print(f"{row[0]:<14}{row[1]:>7,}" + "".join(f"{count:>11,}" for count in row[2:]))
     small = sum(code_lines(module.path) < MOST_FUNCTION_LINES for module in files.values())
     print(f"below {MOST_FUNCTION_LINES} lines of code: {small} files")
     print(f"circles: {len(circles(arrows))}, with imports for types {len(circles(typed))}")
@@ -257,10 +278,6 @@ def _advise(what: str, findings: list[str], advice: str) -> None:
     print(f"{what}: {len(findings)}" + (f" ({advice})" if findings else ""))
     for line in findings:
         print(f"  {line}")
-
-
-def _length(path: Path) -> int:
-    return path.read_text(encoding="utf-8").count("\n")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _of_environment(name: str, default: float) -> float:
 
 
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
-    """Open a regular file for reading; raises InputError for a pipe, a device or a socket, and OSError like `open`.
+    """Open a regular file for reading; raise InputError for a pipe, a device or a socket, and OSError like `open`.
 
     If `or_pipe` is true, a pipe is opened too, and the call waits until a process writes to the pipe. Use `or_pipe`
     only for a log that the user names on the command line, such as a shell's `<(zcat log.gz)`. A pipe whose name comes

@@ -219,7 +219,7 @@ class Client:
 
     @contextmanager
     def _failing_open(self) -> Iterator[None]:
-        """Writes exceptions to the log instead of raising them into the program that submits jobs."""
+        """Write exceptions to the log instead of raising them into the program that submits jobs."""
         try:
             yield
         except Exception as error:
@@ -276,7 +276,7 @@ class Client:
         return int(head_of.split(None, 2)[1]), body
 
     def _opened(self, host: str, port: int, until: float) -> socket.socket:
-        """Return a connection to the service; tries all addresses of a host name in turn."""
+        """Return a connection to the service; try all addresses of a host name in turn."""
         if not host:
             return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
         *places, last = _resolved(host, port, until)
@@ -311,7 +311,7 @@ def _resolved(host: str, port: int, until: float) -> list[Any]:
 
 
 def _connected(family: int, place: Any, until: float) -> socket.socket:
-    """Return a connected socket; raises TimeoutError at the time `until`."""
+    """Return a connected socket; raise TimeoutError at the time `until`."""
     connection = socket.socket(family)
     try:
         _within(connection, until).connect(place)
@@ -322,7 +322,7 @@ def _connected(family: int, place: Any, until: float) -> socket.socket:
 
 
 def _tell(words: str, *more: object) -> None:
-    """Writes a line to the logger, and ignores failures to write."""
+    """Write a line to the logger, and ignore failures to write."""
     with suppress(Exception):
         LOG.warning(words, *more)
 
@@ -334,7 +334,7 @@ def _clock(at: float, now: float) -> str:
 
 
 def _within(connection: socket.socket, until: float) -> socket.socket:
-    """Sets the remaining time as the timeout of the connection; TimeoutError if no time is left."""
+    """Set the remaining time as the timeout of the connection; TimeoutError if no time is left."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError("no answer in time")

@@ -168,7 +168,8 @@ this many jobs (20). Two amounts are equal if they differ by at most this share 
 
 
 def is_copied(equal: float, compared: float) -> bool:
-    """Return whether a measured column is only a copy of the requested amounts.
+    """Return whether a measured column only repeats the requests, from the number of `compared` jobs and how many of
+    them have `equal` amounts.
 
     >>> is_copied(18, 20), is_copied(17, 20), is_copied(19, 19)
     (True, False, False)

@@ -57,7 +57,9 @@ def worded(text: str) -> str:
 
 
 class BatchcastError(Exception):
-    """Base class: an operation failed for a known reason. Exit code 1."""
+    """Base class: an operation failed for a known reason. Exit code 1. The message says what is wrong, where, and what
+    is accepted; the hint says what to try next.
+    """
 
     exit_code = 1
 
@@ -106,7 +108,9 @@ class Unreachable(BatchcastError):
 
 
 def how_to_install(extra: str, only: str = "") -> str:
-    """Return the command that installs an optional part of batchcast into the running Python environment."""
+    """Return the shell command that installs an optional part of batchcast, or only its packages whose names start with
+    `only`.
+    """
     # In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
     # required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
     # fail.
@@ -157,7 +161,8 @@ def check_takes(method: object, owner: str, form: str) -> None:
 
 
 def standing_at(method: object) -> str:
-    """Return the file and line in which a user's function is defined, as ` (mine.py, line 7)`.
+    """Return the file and line in which a user's function is defined, as ` (mine.py, line 7)`; empty for functions
+    written in C and for batchcast's own functions.
 
     >>> standing_at(len)
     ''
@@ -191,7 +196,7 @@ def says_arguments(call: Callable[P, R], name: str = "") -> Callable[P, R]:
 def _check_arguments(
     call: Callable[..., object], name: str, args: tuple[object, ...], given: dict[str, object]
 ) -> None:
-    """Raises UsageError, with the accepted names and the closest match, if the arguments do not fit the signature."""
+    """Raise UsageError, with the accepted names and the closest match, if the arguments do not fit the signature."""
     from difflib import get_close_matches
     from inspect import Parameter, signature
 
@@ -209,7 +214,8 @@ def _check_arguments(
 
 
 def raised_outside(error: Exception, function: str, hint: str = "") -> BatchcastError:
-    """Turn an exception from user code into a BatchcastError that names the user's file and line.
+    """Turn an exception from user code into a BatchcastError that names the user's file and line; a BatchcastError is
+    returned unchanged.
 
     >>> print(raised_outside(ZeroDivisionError("division by zero"), "Mine.predict"))
     Mine.predict raised ZeroDivisionError: division by zero

@@ -167,7 +167,8 @@ _STATE = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def status_from_swf(number: int) -> str | None:
-    """Translate an SWF status number to a status word.
+    """Translate an SWF status number to a status word: None for a negative number, `swf_N` for a number that SWF does
+    not define.
 
     >>> status_from_swf(5), status_from_swf(-1), status_from_swf(9)
     ('cancelled', None, 'swf_9')
@@ -176,7 +177,7 @@ def status_from_swf(number: int) -> str | None:
 
 
 def status_to_swf(status: str | None) -> int:
-    """Translate a status word to the nearest SWF status number.
+    """Translate a status word to the nearest SWF status number; -1 if no number fits.
 
     >>> status_to_swf("timeout"), status_to_swf("swf_9"), status_to_swf(None)
     (0, 9, -1)
@@ -187,7 +188,8 @@ def status_to_swf(status: str | None) -> int:
 
 
 def status_from_sacct(state: str) -> str | None:
-    """Translate a job state that sacct printed to a status word.
+    """Translate a long or short job state that sacct printed to a status word; None for no state and for an unknown
+    state.
 
     >>> status_from_sacct("CANCELLED by 1000"), status_from_sacct("OUT_OF_ME+"), status_from_sacct("TO")
     ('cancelled', 'out_of_memory', 'timeout')
@@ -217,7 +219,7 @@ def is_slurm_state(state: str) -> bool:
 
 
 def status_words(text: str) -> frozenset[str]:
-    """Find the status words that a user's filter selects.
+    """Return the status words that a user's filter selects: a status word, a Slurm state, or an SWF status number.
 
     >>> sorted(status_words("1")), sorted(status_words("TIMEOUT"))
     (['completed'], ['timeout'])

@@ -38,13 +38,16 @@ LONGEST_TIME = 100
 
 
 def parse_duration(text: str) -> float:
-    """Parse a duration in one of Slurm's forms or in everyday notation.
+    """Return the seconds of a duration in one of Slurm's forms or in everyday notation; infinity for UNLIMITED, NaN for
+    a word that means unknown.
 
     >>> parse_duration("90"), parse_duration("1:30"), parse_duration("1:00:00"), parse_duration("1-12")
     (5400.0, 90.0, 3600.0, 129600.0)
     >>> parse_duration("6h"), parse_duration("1h30m"), parse_duration("2 days"), parse_duration("1.5 min")
     (21600.0, 5400.0, 172800.0, 90.0)
     """
+    # Slurm has six forms (--time in sbatch(1)): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. A fraction of a second may follow,
+    # because sacct prints CPU times with fractions. A bare number is in minutes, as in Slurm.
     word = text.strip()
     lowered = word.lower()
     if lowered in _UNLIMITED:
@@ -103,6 +106,9 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
     >>> parse_when("yesterday", 90000.0, UTC), parse_when("now-1hour", 90000.0), parse_when("1970-01-02", 0.0, UTC)
     (0.0, 86400.0, 86400.0)
     """
+    # Accepted: now, now+1hour, now-7days, today, yesterday, tomorrow, midnight, noon, HH:MM[:SS],
+    # YYYY-MM-DD[THH:MM[:SS]], uts100 and @100.
+    #
     # A local time that a clock change skips or repeats is read with the offset from before the change.
     word = text.strip()
     if match := re.fullmatch(r"uts(\d+)|@(-?\d+(?:\.\d+)?)", word):
@@ -127,7 +133,7 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
 
 
 def parse_share(text: str) -> float:
-    """Parse a share that lies strictly between 0 and 1.
+    """Parse a share strictly between 0 and 1, a fraction (0.05) or a percentage (5%), to a fraction.
 
     >>> parse_share("5%"), parse_share("0.1")
     (0.05, 0.1)
@@ -209,11 +215,13 @@ LONGEST_MEMORY = 40
 
 
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
-    """Parse a memory size in Slurm's notation, for a whole job.
+    """Return the KiB of a memory size in Slurm's notation, for a whole job; NaN for an unknown size and for 0.
 
     >>> parse_memory("4000M"), parse_memory("2Gc", procs=4), parse_memory("0n")
     (4096000.0, 8388608.0, nan)
     """
+    # The unit is K, M, G, T, P or E, by default M. A trailing `n` means per node, `c` per processor.
+    #
     # Slurm prints 0 both for "all memory of the node" and for "no request". Therefore 0 becomes NaN, because neither
     # meaning of 0 is an amount of memory.
     word = text.strip()

@@ -61,11 +61,16 @@ def correction(lateness: Sequence[float], level: float) -> float:
     The end predicted by the best of several offers is too early more often than the end predicted by a single offer,
     because the best offer is chosen for its early end.
 
+    With the factor, a share `level` of the latest `LAST_ENDED` submissions would have ended by their predicted time.
+    The factor is 1 with fewer than `FEWEST_ENDED` submissions.
+
     >>> correction([0.5, 0.8, 1.5, 2.0, 0.9], 0.5), correction([2.0, 2.0], 0.5)
     (1.0, 1.0)
     >>> correction([0.5, 0.8, 1.5, 2.0, 1.2], 0.9)
     2.0
     """
+    # Split conformal prediction (Lei et al. 2018). `lateness` is the actual time until the end, divided by its
+    # predicted quantile, the latest submission last.
     latest = sorted(lateness[-LAST_ENDED:])
     if len(latest) < FEWEST_ENDED:
         return 1.0
@@ -73,13 +78,15 @@ def correction(lateness: Sequence[float], level: float) -> float:
 
 
 def combined(waits: Sequence[float], runs: Sequence[float], dependence: str = INDEPENDENT) -> Finish:
-    """Return the distribution of wait + run time from equally likely values of each.
+    """Return the distribution of wait + run time from equally likely values of each, in seconds.
 
     >>> combined([0.0, 60.0], [30.0, 90.0]).spans
     [30.0, 90.0, 90.0, 150.0]
     >>> combined([0.0, 60.0], [30.0, 90.0], dependence=COMONOTONE).spans
     [30.0, 150.0]
     """
+    # INDEPENDENT combines every wait with every run time; COMONOTONE combines the k-th shortest wait with the k-th
+    # shortest run time.
     if dependence == COMONOTONE:
         n, each = max(len(waits), len(runs)), (sorted(waits), sorted(runs))
         return Finish([sum(values[k * len(values) // n] for values in each) for k in range(n)])

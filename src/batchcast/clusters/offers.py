@@ -74,7 +74,9 @@ class Reply(NamedTuple):
 def offers(
     configuration: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem."""
+    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem; NoAnswer
+    if no cluster offers anything.
+    """
     replies, problems = ask_all(configuration, settings, question, viewer, now)
     rows, notes = compared(replies, question, now)
     notes = [*configuration.problems, *problems, *notes]

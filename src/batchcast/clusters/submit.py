@@ -52,7 +52,13 @@ def submit(
     now: float,
     key: str | None = None,
 ) -> Sent:
-    """Submit to the first cluster of `offers` that accepts the job."""
+    """Submit to the first cluster of `offers` that accepts the job; a second call with the same `key` returns the same
+    job.
+
+    Raises NoAnswer if every cluster rejects the job, and Unreachable if an earlier attempt may have become a job and
+    its cluster does not answer.
+    """
+    # Each attempt is in the ledger before sbatch runs, so that a later call finds an attempt whose process was killed.
     try:
         text = Path(script).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -25,7 +25,7 @@ Record = Any
 
 
 def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]:
-    """Return a function with which a kernel reads an array from its record."""
+    """Return a function with which a kernel reads an array of shape (n,), or (n, columns), from its record."""
     if not OWN_PASSES:
         return _carray_in(name, np.dtype(dtype), columns)
     from numba.np import arrayobj
@@ -61,7 +61,7 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
 
 @intrinsic
 def _pointer(_context: Any, address: Any) -> Any:
-    """Converts an address to numba's pointer type."""
+    """Convert an address to numba's pointer type."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -144,7 +144,7 @@ def address_of(kernel: Any, *arguments: Any) -> int:
 
 @intrinsic
 def _at_address(_context: Any, address: Any, record: Any, rules: Any) -> Any:
-    """Calls a kernel of two arrays at its address; the kernel returns an int64."""
+    """Call a kernel of two arrays at its address; the kernel returns an int64."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         convention, kinds = context.call_conv, signature.args[1:]

@@ -60,7 +60,7 @@ class CompilerLine(compiler.Listener):
 
 
 def _show(line: str) -> None:
-    """Shows a line in place of the last line if stderr is a terminal; an empty text removes the last line."""
+    """Show a line in place of the last line if stderr is a terminal; an empty text removes the last line."""
     if sys.stderr.isatty():
         sys.stderr.write(LEFT + line[:79])
         sys.stderr.flush()
@@ -146,7 +146,7 @@ def _alone(folder: str, name: str) -> Iterator[None]:
 
 
 def _take(file: int, place: int, name: str) -> None:
-    """Takes the lock of a kernel, and shows a message while it waits."""
+    """Take the lock of a kernel, and show a message while it waits."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
     except (BlockingIOError, PermissionError):  # another process has the lock; POSIX allows either error

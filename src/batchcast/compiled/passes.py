@@ -242,10 +242,10 @@ class Part(JITCodeLibrary):
     """
 
     def _optimize_final_module(self) -> None:
-        """Does nothing, because the kernel that links this code also optimizes the code."""
+        """Do nothing, because the kernel that links this code also optimizes the code."""
 
     def _finalize_final_module(self) -> None:
-        """Keeps the code for linking, and gives the execution engine only the variables that numba writes to."""
+        """Keep the code for linking, and give the execution engine only the variables that numba writes to."""
         self._finalized = True
         self._final_module = _places_alone(self._get_module_for_linking())
         self._final_module.name = self.name
@@ -256,7 +256,7 @@ class Whole(JITCodeLibrary):
     """The code of a kernel that Python calls, with the code of all kernels that it calls."""
 
     def _optimize_final_module(self) -> None:
-        """Makes linked functions internal, so that a function with one caller is inlined."""
+        """Make linked functions internal, so that a function with one caller is inlined."""
         for function in self._final_module.functions:
             if function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
@@ -273,7 +273,7 @@ class Whole(JITCodeLibrary):
         return self.name, "object", (self._get_compiled_object(), _places_alone(code, entries).as_bitcode())
 
     def _optimize(self) -> None:
-        """Optimizes the code as numba does."""
+        """Optimize the code as numba does."""
         super()._optimize_final_module()
 
 
@@ -281,7 +281,7 @@ class Branching(Whole):
     """A `Whole` without vector instructions, which slow short loops down."""
 
     def _optimize(self) -> None:
-        """Optimizes the code once. numba's additional first round removes reference counts, which kernels do not
+        """Optimize the code once. numba's additional first round removes reference counts, which kernels do not
         have."""
         passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
         passes.run(self._final_module, builder)

@@ -47,7 +47,7 @@ def kernel_folder() -> str:
 
 
 def _make_closed(folder: Path) -> None:
-    """Creates the folder with access for this user only, under any umask; new parent folders are not writable for
+    """Create the folder with access for this user only, under any umask; new parent folders are not writable for
     others.
     """
     above = folder.parent
@@ -108,7 +108,10 @@ def _private_home() -> Path:
 
 
 def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
-    """Return a checksum of the state of the modules in `rooms` and of the interpreter's version."""
+    """Return a checksum of the interpreter's version and of the names, sizes and modification times of the files in
+    `rooms`.
+    """
+    # By default, all code with kernels counts. After a change of other code, no kernel is compiled again.
     root = Path(__file__).parent.parent
     state = [f"{sys.version} {root}"]
     for room in sorted(path for name in rooms for path in (root / name, *(root / name).glob("*/"))):

@@ -381,7 +381,7 @@ def memory_target(trace: Trace) -> Target:
 
 
 def measured(trace: Trace) -> MemoryUse:
-    """Return the memory that jobs requested and used; raises NoAnswer if no peak was measured."""
+    """Return the memory that jobs requested and used; raise NoAnswer if no peak was measured."""
     from ..formats.slurm.sacct_lines import COMMAND
 
     use = memory_use(trace)

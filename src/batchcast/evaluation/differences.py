@@ -230,6 +230,10 @@ Simulate = Callable[[Trace, str], "Schedule"]
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
     """Return a log with the same number of weeks, drawn from this log with replacement, and without a random share of
     the jobs.
+
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 8 * 86400.0], "run_time": [5.0, 6.0]})
+    >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
+    [86400.0, 691200.0]
     """
     return moved_jobs(trace, *_drawn(trace.submit_time, rng, dropped))
 

@@ -185,6 +185,9 @@ def find(
 ) -> Findings | None:  # fmt: skip
     """Return the conclusions from the rows of schedules (`Evaluation.outcomes`); None if no simulated job is scored.
 
+    `compare` returns the paired difference of two rows; if it returns None, as for rows built by hand, the mean waits
+    decide. If mean waits are equal, the first row is selected.
+
     >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait}, None)
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
     >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
@@ -262,6 +265,9 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     of the weeks is evaluated in the other half; then the halves change roles. The optimism is the gain in the weeks
     used for the choice minus the gain in the weeks used for the evaluation.
 
+    `changes` has the change in wait of each job against today's schedule, in seconds, for each candidate; even and odd
+    weeks form the halves. The result is at least 0.
+
     >>> week = np.repeat(np.arange(4) * 7 * 86400.0, 2)
     >>> even = np.arange(8) // 2 % 2 == 0
     >>> one, other = np.where(even, -60.0, 0.0), np.where(even, 0.0, -40.0)
@@ -289,7 +295,8 @@ POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
 
 
 def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
-    """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated.
+    """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated;
+    empty for today's schedule, None if `batchcast plan` cannot carry it out.
 
     >>> recommended_settings("slurm-least-work", "requested")
     {'plan': 'order', 'plan_order_by': 'limits'}
@@ -300,6 +307,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     >>> recommended_settings("forecast", "kernel") is recommended_settings("slurm", "last_2") is None
     True
     """
+    # `batchcast plan` can order only by work, only on Slurm and never by a policy of a pool; it needs a predictor with
+    # quantiles for time limits; and true run times (`actual`) are not known in advance.
     if policy not in (SLURM, LEAST_WORK) or predictor == ORACLE:
         return None
     if predictor == YARDSTICK:

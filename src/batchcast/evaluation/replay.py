@@ -173,7 +173,7 @@ def forecast_periods(
     `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`), and no two
     periods share an instant. Methods predict event by event; their history, the queue, the running jobs and the clock
     continue from one period to the next. If `protocol` is None, all methods must have the same default protocol, which
-    is used.
+    is used. Raises UsageError for a method that needs the whole log at once, such as `actual`.
     """
     # Two periods, the unfinished jobs and the methods' data are in memory. A method that refers to jobs by their entry
     # in the state (`holds_entries`) needs some 300 bytes per job of the log.

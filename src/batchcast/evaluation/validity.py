@@ -282,7 +282,8 @@ def judge_validity(
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Compare the simulated waits of a schedule with the recorded waits."""
+    """Compare the simulated waits of a schedule with the recorded waits of the jobs in `mask`."""
+    # `modelled` are the reasons of `not_covered` that do not apply, because this simulation models them.
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     waits = compared_waits(trace, schedule, inside, without_holds="holds" in modelled)
     recorded, simulated = waits.recorded, waits.simulated

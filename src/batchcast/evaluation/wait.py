@@ -462,7 +462,9 @@ class WaitAccuracy:
 def judge_waits(
     trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
 ) -> WaitAccuracy | str:
-    """Replay the latest jobs and measure the accuracy of the predicted waits."""
+    """Replay the latest jobs of `inside` and measure the accuracy of their predicted waits; return the reason as a
+    sentence if too few separate submissions can be tested, or LightGBM cannot be loaded.
+    """
     known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
     places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the first half is history
     if missing := _missing():

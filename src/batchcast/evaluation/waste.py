@@ -37,6 +37,8 @@ def waste_rows(
     >>> [(row["by"], row["group"], row["used_core_h"], row["unused_core_h"]) for row in waste_rows(log)]
     [('whole', None, 5.0, 3.0), ('user', 'ada', 4.0, 2.0), ('user', 'bo', 1.0, 1.0)]
     """
+    # `group` is None for the `groups` other groups together, or, if `groups` is 0, for jobs whose group is unknown. A
+    # grouping is omitted if it has a single group, or if nearly each job is its own group.
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     inside = inside & np.isfinite(trace.run_time)
     values = _per_job(trace, inside, procs)
@@ -66,6 +68,10 @@ def waste_rows(
 
 def _per_job(trace: Trace, inside: np.ndarray, procs: str) -> np.ndarray:
     """Return what each job inside adds to every sum of `SUMS`: (sums, jobs)."""
+    # In core-hours: `used_core_h` is processors times run time, `asked_core_h` processors times limit for jobs with a
+    # limit, and `unused_core_h` processors times the unused part of the limit. A run that did not complete and was at
+    # least as long as its limit counts as ended by its limit (`at_limit_core_h`), not as failed (`failed_core_h`). A
+    # job of unknown size counts as one processor.
     run, limit = trace.run_time[inside], trace.req_time[inside]
     size = np.nan_to_num(trace.procs(procs)[inside], nan=1.0) / 3600.0
     limited = (limit > 0) & np.isfinite(limit)

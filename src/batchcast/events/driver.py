@@ -59,7 +59,11 @@ class Driver:
         self.cadences = {name: Cadence(p) for name, p in self.predictors.items() if hasattr(p, "refit")}
 
     def tell(self, event: Event, ask: bool = True, planned_end: float | None = None) -> dict[Any, Any]:
-        """Pass one event to the state and to all predictors."""
+        """Pass the next event, in order of time, to the state and to all predictors; return the predictions for a
+        submission by predictor name.
+        """
+        # The state stores `planned_end`, the end that the scheduler plans for a job that starts, before the predictors
+        # observe the start.
         state = self.state
         predictions = self.submitted(event, ask) if type(event) is Submit else {}
         state.apply(event)
@@ -72,7 +76,9 @@ class Driver:
         return predictions
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[Any, Any]:
-        """Run the model refits that are due, and predict a submitted job, before the state applies the submission."""
+        """Run the model refits that are due, and return each predictor's prediction for a submitted job, before the
+        state applies the submission.
+        """
         state, job = self.state, event.job
         state.now = event.time
         if self.cadences:

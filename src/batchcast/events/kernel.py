@@ -22,14 +22,14 @@ users_of = array_in("users", USER)
 
 @kernel
 def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Apply a range of events to the system state, in place."""
+    """Apply the events from `first` up to, but not including, `end` to the system state, in place."""
     for k in range(first, end):
         apply_event(state[0], requests, events[k])
 
 
 @inner
 def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
-    """Applies one event to the state.
+    """Apply one event to the state.
 
     Predictors learn the wait of a started or withdrawn job, unless the wait is marked as spoiled or is negative, or the
     job is larger than the machine.
@@ -83,7 +83,7 @@ def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
 
 @inlined
 def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
-    """Records the wait of a job that left the queue, if predictors may learn from it."""
+    """Record the wait of a job that left the queue, if predictors may learn from it."""
     if job.lesson == PENDING and wait >= 0.0 and not job.procs > s.size:
         job.wait = wait
         job.lesson = lesson
@@ -92,7 +92,7 @@ def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
 
 @inlined
 def note_gap(s: Record, gap: float) -> None:
-    """Detects an outage: a day without events although a queued job fitted into the free processors.
+    """Detect an outage: a day without events although a queued job fitted into the free processors.
 
     Predictors do not learn from waits that span an outage.
     """
@@ -131,7 +131,7 @@ def work_of(job: Record) -> float:
 
 @inlined
 def count_queued(s: Record, job: Record, sign: int) -> None:
-    """Adds a job to the sums over the queue (sign 1) or removes the job from them (sign -1)."""
+    """Add a job to the sums over the queue (sign 1) or remove the job from them (sign -1)."""
     user = users_of(s)[job.user]
     s.queued_procs += sign * job.procs
     s.queued_work += sign * work_of(job)
@@ -142,7 +142,7 @@ def count_queued(s: Record, job: Record, sign: int) -> None:
 
 @inlined
 def count_running(s: Record, job: Record, sign: int) -> None:
-    """Adds a job to the sums over the running jobs (sign 1) or removes the job from them (sign -1)."""
+    """Add a job to the sums over the running jobs (sign 1) or remove the job from them (sign -1)."""
     user = users_of(s)[job.user]
     s.running_procs += sign * job.procs
     s.running_ends += sign * (work_of(job) + job.procs * job.start)
@@ -152,7 +152,7 @@ def count_running(s: Record, job: Record, sign: int) -> None:
 
 @inlined
 def enter_queue(s: Record, i: int) -> None:
-    """Appends job i to the queue."""
+    """Append job i to the queue."""
     job, queue = jobs_of(s)[i], queue_of(s)
     job.status = QUEUED
     s.queue_first, s.queue_end = append(queue, s.queue_first, s.queue_end, i)
@@ -163,7 +163,7 @@ def enter_queue(s: Record, i: int) -> None:
 
 @inner
 def leave_queue(s: Record, i: int) -> None:
-    """Removes job i from the queue."""
+    """Remove job i from the queue."""
     job = jobs_of(s)[i]
     s.queue_first, s.queue_end = take_out(s, queue_of(s), s.queue_first, s.queue_end, job.turn)
     count_queued(s, job, -1)
@@ -172,7 +172,7 @@ def leave_queue(s: Record, i: int) -> None:
 
 @inlined
 def start_job(s: Record, i: int, now: float) -> None:
-    """Adds job i to the running jobs."""
+    """Add job i to the running jobs."""
     job = jobs_of(s)[i]
     s.running_first, s.running_end = append(running_of(s), s.running_first, s.running_end, i)
     job.status = RUNNING
@@ -185,7 +185,7 @@ def start_job(s: Record, i: int, now: float) -> None:
 
 @inner
 def end_job(s: Record, i: int) -> None:
-    """Removes job i from the running jobs."""
+    """Remove job i from the running jobs."""
     job = jobs_of(s)[i]
     s.running_first, s.running_end = take_out(s, running_of(s), s.running_first, s.running_end, job.turn)
     job.status = GONE
@@ -194,7 +194,7 @@ def end_job(s: Record, i: int) -> None:
 
 @inlined
 def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
-    """Appends job i to an order (of the queue or of running jobs) and returns the order's new range (first, end).
+    """Append job i to an order (of the queue or of running jobs) and return the order's new range (first, end).
 
     If the order has reached the end of its array, it first moves to the front of the array, where earlier jobs have
     left space.
@@ -210,7 +210,7 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
 
 @inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
-    """Removes the job with sequence number `turn` from an order (of the queue or of running jobs) and returns the
+    """Remove the job with sequence number `turn` from an order (of the queue or of running jobs) and return the
     order's new range (first, end).
 
     A binary search finds the job to remove. The jobs between the removed job and the nearer end of the order move by

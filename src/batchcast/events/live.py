@@ -41,7 +41,9 @@ class LiveJob(NamedTuple):
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
-    """Collect the events that are due and have not been delivered yet, in the order of `events.event`."""
+    """Return the events up to `until` (epoch seconds) that were not delivered yet, in the order of `events.event`; with
+    `only`, the delivered events that a restored state lacks.
+    """
     # If a job ends at the instant of its start, or leaves at the instant of its submission, the end is in a further
     # round of that instant, as in a replay. O(n log n).
     events = [placed for job in jobs for placed in _placed(job, until, only)]
@@ -83,7 +85,9 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:
-    """Build the sort key of a job in log order: submit time, then job id, then row."""
+    """Return the sort key of a job in log order, as `table.log_order`: submit time, then the two numbers of the job id
+    (12_3, 12+1), then row.
+    """
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
     match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)
@@ -131,7 +135,8 @@ class LiveClock(Driver):
                 fitting.begin(self.fit_in_background)
 
     def again(self, job: JobRequest) -> dict[Any, Any]:
-        """Predict a job as if it were submitted now. The predictors do not learn from this prediction.
+        """Predict a job as if it were submitted now. The predictors do not learn from this prediction. A submit time
+        before the last delivered event is replaced by the time of this event.
 
         >>> from batchcast.predict.runtime.baselines import Requested
         >>> clock = LiveClock({"requested": Requested()}, total=8.0)

@@ -93,6 +93,8 @@ class Columns:
         self.record = np.zeros(1, STATE)
         self.record["size"], self.record["entry"] = total, -1
         self.record["now"], self.record["taught"] = -math.inf, math.nan
+        # `record` holds the state, and the addresses and ranges in use of the other arrays, so that a kernel gets one
+        # argument. The queue and the running jobs are arrays of entries into `jobs`.
         self.jobs, self.users = np.zeros(max(entries, 64), JOB), np.zeros(max(users, 64), USER)
         self.queue, self.running = np.zeros((2, len(self.jobs) + 1), np.int32)
         self._point()
@@ -109,7 +111,7 @@ class Columns:
         point_to(self.record, jobs=self.jobs, queue=self.queue, running=self.running, users=self.users)
 
     def make_room(self, entries: int, users: int) -> None:
-        """Allocate memory for a number of jobs and user codes. Amortised O(1)."""
+        """Allocate memory for at least `entries` jobs and `users` user codes. Amortised O(1)."""
         if entries > len(self.jobs):
             size = max(entries, 2 * len(self.jobs))
             self.jobs = enlarged(self.jobs, size)
@@ -120,7 +122,9 @@ class Columns:
             self._point()
 
     def keep(self, entries: np.ndarray) -> None:
-        """Drop all jobs except the given entries, and renumber the remaining entries from 0."""
+        """Drop all jobs except the given entries (ascending, with all queued and running jobs), and renumber these
+        entries from 0.
+        """
         new = np.full(int(self.record["entries"][0]), -1, np.int32)
         new[entries] = np.arange(len(entries))
         orders = {"queue": new[self.queued_entries()], "running": new[self.running_entries()]}
@@ -148,7 +152,9 @@ Codes = dict[str, dict[Name, int]]
 
 
 def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
-    """Convert the requests of a log to an array, without any outcome."""
+    """Return the requests of a log as an array of `JOB`, shape (n,), without any outcome, and the codes of the names by
+    column.
+    """
     seen = trace.at_submission()
     jobs = np.zeros(len(trace), JOB)
     jobs["row"], jobs["submit"] = np.arange(len(trace)), trace.submit_time
@@ -167,7 +173,9 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
 
 
 def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
-    """Convert job requests to an array, in the given order."""
+    """Return job requests as an array of `JOB`, shape (n,), in the given order, and the codes of the names by
+    column.
+    """
     jobs, codes = np.zeros(len(requests), JOB), blank_codes()
     for entry, job in enumerate(requests):
         jobs[entry] = entry_of(job, job.submit_time, coded(job, codes))
@@ -191,7 +199,7 @@ def name_in(job: JobRequest, name: str) -> Name:
 
 
 def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float | int, ...]:
-    """Convert one request to a row of `JOB`."""
+    """Return one request as a row of `JOB`; `codes` has the codes of the job's names in the order of `NAMES`."""
     procs, limit = clean_request(job)
     outcome, machine = (math.nan, math.nan, math.nan), (job.req_nodes, job.req_mem_kib, job.req_gpus)
     return (job.row, time, *outcome, procs, limit, *machine, 0, *codes, 0, 0)

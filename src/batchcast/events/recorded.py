@@ -39,7 +39,11 @@ class Timeline:
 
 
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
-    """Order all events of a log."""
+    """Return all events of a log in the order of a protocol."""
+    # `honest` is the order that `events.event` defines. `paper`: the start and end of each job directly follow its
+    # submission, in log order. `starts_first`: a submission comes after all starts and ends up to its instant, also
+    # those of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
+    #
     # Under `honest`, a job with a run time of 0 ends in a further round at the instant of its start, and a job with a
     # wait of 0 that never runs leaves in a further round at the instant of its submission. O(n log n).
     if protocol not in PROTOCOLS:
@@ -68,7 +72,8 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
 
 
 def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
-    """Convert a timeline to the kernel's array of events."""
+    """Convert a timeline to the kernel's array of `EVENT`, shape (events,)."""
+    # An unknown queue wait is NaN, so that predictors do not learn from it.
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
     table["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
@@ -84,13 +89,15 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return submit times, waits and run times as replays use them."""
+    """Return submit times, waits and run times as replays use them, in seconds: an unknown or negative wait is 0, and
+    the run time of a job that never ran is NaN.
+    """
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
     return trace.submit_time, wait, trace.run_time
 
 
 def irregular(trace: Trace) -> dict[str, int]:
-    """Count the jobs to which each rule for irregular data applies."""
+    """Return the number of jobs to which each rule for irregular data applies, by rule."""
     ran = ~np.isnan(trace.run_time)
     return {
         "never ran: withdrawn": int((~ran).sum()),
@@ -168,7 +175,7 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> dict[str, Forecasts]:
-    """Replay a log and let predictors predict each submitted job."""
+    """Replay a log and return the `Forecasts` of each predictor for the jobs in `ask`, by the predictor's name."""
     # One pass over 3 n events takes about a microsecond per event, plus the time of the predictors.
     is_predicted = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
     predictions: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
@@ -190,7 +197,7 @@ def replay(
 
 
 def collect(predictions: Sequence[Any]) -> Forecasts:
-    """Convert predictions to arrays."""
+    """Convert predictions to arrays; None stands for a job that was not predicted."""
     levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
     points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)
     quantiles = np.full((len(predictions), len(levels)), np.nan)
@@ -216,7 +223,8 @@ class Stretch(NamedTuple):
 def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "req") -> Iterator[Stretch]:
     """Yield the events of a log that is given in periods.
 
-    All returned stretches together contain exactly the events of the whole log, in the same order.
+    All returned stretches together contain exactly the events of the whole log, in the same order. The caller must use
+    all events of a stretch before requesting the next stretch.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [7, 1, 1]})
     >>> [[(e.time, type(e).__name__, e.job.row) for e in s.events] for s in stretches([log[:1], log[1:]])]
@@ -254,6 +262,8 @@ def replay_periods(
 
     The history of the predictors, the queue, the running jobs and the clock carry over from one period to the next. So
     the predictions equal those for the whole log.
+
+    Yields each period, the row of its first job in the whole log, and the forecasts by predictor name.
     """
     driver = Driver(predictors, SystemState(total))
     for period, first, events in stretches(periods, protocol, procs):

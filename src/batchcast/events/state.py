@@ -313,7 +313,7 @@ class SystemState:
         self._note(self.now, planned_end, self.entry_of_row(row), PLAN)
 
     def _note(self, time: float, value: float, entry: int, rank: int) -> None:
-        """Records an event in the array of pending events."""
+        """Record an event in the array of pending events."""
         if self._count == len(self._pending):
             if self._columns is not None and self._count:
                 self._take_in_pending(self._columns)
@@ -330,14 +330,14 @@ class SystemState:
         return Columns(self._initial, len(self._source))
 
     def _read(self) -> None:
-        """Reads the requests and the events (`story`) that the event source knows in advance, at the first call."""
+        """Read the requests and the events (`story`) that the event source knows in advance, at the first call."""
         if self._requests is not None:
             (self._source, self._codes), self._requests = self._requests(), None
         if self._story is not None and not len(self._events):
             self._events = self._story()
 
     def _take_in_pending(self, columns: Columns) -> None:
-        """Applies all recorded but unapplied events to the columns."""
+        """Apply all recorded but unapplied events to the columns."""
         from .kernel import apply_events
 
         if self._story is None or not self._first:  # with a `story`, allocate for the whole log
@@ -348,7 +348,7 @@ class SystemState:
         self._first = self._count
 
     def _submit(self, time: float, job: JobRequest) -> int:
-        """Assigns the next entry to a submitted job and returns the entry."""
+        """Assign the next entry to a submitted job and return the entry."""
         entry = len(self._jobs)
         self._jobs.append(job)
         self._entry[job.row] = entry
@@ -358,7 +358,7 @@ class SystemState:
         return entry
 
     def _change(self, entry: int, job: JobRequest) -> None:
-        """Replaces the request of a job."""
+        """Replace the request of a job."""
         self.columns()  # first apply a pending submission, with the old request
         self._jobs[entry] = job
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)

@@ -42,7 +42,7 @@ def looks_like_batsim(sample: bytes) -> bool:
 
 
 def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """Read a Batsim workload.
+    """Read a Batsim workload; times are in seconds on the workload's clock.
 
     >>> job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p", "walltime": 60}'
     >>> trace = read_batsim('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
@@ -123,7 +123,9 @@ def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
 
 
 def write_batsim_workload(trace: Trace) -> Iterator[str]:
-    """Write a trace as a Batsim workload, with a `delay` profile for each run time."""
+    """Yield the JSON text of a trace as a Batsim workload, with a `delay` profile for each run time."""
+    # Jobs without processors or without a run time are left out, because Batsim cannot run them.
+    #
     # Submissions begin at 0 s. Job ids are unique texts without `!`, which separates the name of a workload from the id
     # of a job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
     procs = trace.procs()

@@ -17,7 +17,9 @@ from ..table.trace import join_ids
 
 
 class Problems:
-    """Counts dropped lines and values read as unknown, with the first example of each kind of problem."""
+    """Counts dropped lines and values read as unknown, with the first example of each kind of problem. With `strict`,
+    the first problem raises InputError with file, line and value.
+    """
 
     __slots__ = ("_dropped", "_examples", "_source", "_strict", "_unknown")
 
@@ -73,7 +75,7 @@ class Problems:
         return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, problem: str, value: object, where: str) -> None:
-        """Counts one problem of a line or value; raises InputError if strict."""
+        """Count one problem of a line or value; raise InputError if strict."""
         if self._strict:
             hint = "without --strict, such lines are counted and the others are read"
             problem = f"{where}: {problem}" if where else problem

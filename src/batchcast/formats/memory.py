@@ -33,13 +33,15 @@ class Peak(NamedTuple):
 
 
 def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> float:
-    """Return the requested memory of a whole job.
+    """Return the requested memory of a whole job in KiB; NaN if the request is unknown, 0, or "all memory of the node".
 
     >>> requested("4Gn", nodes=2, procs=8), requested("2Gc", nodes=2, procs=8), requested("4000M", nodes=2, procs=8)
     (8388608.0, 16777216.0, 4096000.0)
     >>> requested("0n", nodes=1, procs=1, tres="billing=8,cpu=8,mem=16G,node=1")
     16777216.0
     """
+    # sacct's ReqMem is per node (`4Gn`), per processor (`2Gc`), or for the whole job (a plain amount of newer sacct).
+    # The `mem` of ReqTRES is used if ReqMem is unknown.
     amount = parse_memory(reqmem, nodes=nodes, procs=procs)
     return parse_memory(parse_tres(tres).get("mem", "")) if math.isnan(amount) else amount
 
@@ -55,7 +57,8 @@ def per_gpu(submit_line: str) -> float:
 
 
 def usage_kib(text: str) -> float:
-    """Parse a measured amount of memory: MaxRSS, or `mem` of TRESUsageInMax.
+    """Return the KiB of a measured amount of memory (MaxRSS, or `mem` of TRESUsageInMax); a bare number is in bytes,
+    and an empty text is NaN.
 
     >>> usage_kib("1292K"), usage_kib("2.5G"), usage_kib("2048"), usage_kib("")
     (1292.0, 2621440.0, 2.0, nan)
@@ -70,7 +73,7 @@ def usage_kib(text: str) -> float:
 
 
 def node_peak(row: Mapping[str, str]) -> float:
-    """Return the peak memory of the busiest node of one step.
+    """Return the peak memory of the busiest node of one step in KiB; NaN means unknown.
 
     >>> node_peak({"MaxRSS": "1000K", "TRESUsageInTot": "cpu=9,mem=3600K", "NTasks": "4", "NNodes": "1"})
     3600.0

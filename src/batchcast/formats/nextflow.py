@@ -39,7 +39,10 @@ def looks_like_nextflow(sample: bytes) -> bool:
 
 
 def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
-    """Read a Nextflow trace file, with each task as a job."""
+    """Read a Nextflow trace file, with each task as a job; times are epoch seconds."""
+    # Each task has one node and the user `nextflow`. `process` becomes the job name; `tag` and `attempt` are extra
+    # columns that are known at submission. Cached tasks did not run; they are left out and counted.
+    #
     # Plain numbers are milliseconds and bytes (`trace.raw = true`); other values have units (`3m 20s`, `1.5 GB`; a unit
     # of memory is 1,024 of the next smaller unit). The run time is `complete` - `start`, else `realtime`. Memory used
     # is `peak_rss`. A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of

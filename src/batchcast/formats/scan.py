@@ -16,7 +16,14 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _SEMICOLON, _MINUS, _DOT, _ZERO, _NINE = 10, 32
 def scan_lines(
     data: np.ndarray, start: int, destinations: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:
-    """Scan lines of SWF until the end of the data, or until an output array is full."""
+    """Scan lines of SWF from the byte `start` until the end of the data, or until an output array is full; return next
+    start, rows, odd lines and lines scanned.
+    """
+    # `data` is uint8 and must end with a newline. Field k goes to row `destinations[k]` of `numbers` (float64; -1
+    # becomes NaN) or, if that is negative, to row `-destinations[k] - 1` of `names` (int64; -1 stays). `odd` (int64,
+    # shape (capacity, 4)) receives begin, end, row and line number from 0 of each comment (row -1) and of each line
+    # that needs a closer look.
+    #
     # Each line takes a row, except blank lines and comments. A line needs a closer look if it has fewer than 18 fields,
     # a field that is not a plain decimal number of at most 15 digits, a negative number other than -1, a fraction in a
     # field of names, or no job number or submit time (rows 0 of `names` and `numbers`). Fields after the 18th are

@@ -114,7 +114,8 @@ def read_fields(
     source: Literal["squeue", "sacct", "pbs"],
     own: Mapping[str, Field] | None = None,
 ) -> dict[str, Field]:
-    """Read columns from the printed fields of one job.
+    """Return the value of each of `columns`, by name, from the fields of one job that the program `source` printed;
+    values in `own` take precedence.
 
     >>> from batchcast.columns import COLUMNS
     >>> read_fields([COLUMNS["req_time"], COLUMNS["account"]], {"TimeLimit": "10:00", "Account": ""}, "squeue")
@@ -135,7 +136,8 @@ def _read(column: Column, text: str) -> Field:
 
 
 def number(text: str) -> float:
-    """Parse a count. The command squeue shortens large counts with K (thousands) and M (millions).
+    """Parse a count; NaN for other texts. The command squeue shortens large counts with K (thousands) and M (millions);
+    of a range, the first number counts.
 
     >>> number("16"), number("2K"), number("1-4")
     (16.0, 2000.0, 1.0)

@@ -152,13 +152,16 @@ def looks_like_swf(sample: bytes) -> bool:
 
 
 def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """Read an SWF text.
+    """Read an SWF text as a sorted trace; unknown values are NaN or null, and columns without known values are absent.
 
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
     >>> trace = read_swf([b"; MaxProcs: 64 (of 128)\\n", line])
     >>> trace.info.max_procs, trace.run_time.tolist(), trace.nominal("user_id").decode()
     (64.0, [60.0], [7])
     """
+    # Negative numbers other than -1, NaN and infinity are read as unknown and noted; `info.dropped` counts broken
+    # lines.
+    #
     # Speed is about a million lines per second.
     return next(swf_pieces(blocks, source, strict=strict))
 
@@ -172,6 +175,7 @@ def swf_pieces(
     >>> [len(piece) for piece in swf_pieces([line * 2, line], jobs=2)]
     [2, 1]
     """
+    # The `info` of a piece describes the lines of the piece. The last piece also has the notes about the header.
     header, problems = SwfHeader(source), Problems(source, strict)
     reader, records = _Reader(header, problems), 0
     for lines in whole_lines(blocks):
@@ -215,20 +219,20 @@ class _Reader:
         self._odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
 
     def _allocate(self, capacity: int) -> None:
-        """Makes the arrays to which the scanner writes; `_fields` has the row of each SWF field in these arrays."""
+        """Make the arrays to which the scanner writes; `_fields` has the row of each SWF field in these arrays."""
         self._numbers = np.empty((len(NUMBER_FIELDS), capacity))
         self._names = np.empty((len(NAME_FIELDS), capacity), dtype=np.int64)
         self._fields = [self._numbers[k] if k >= 0 else self._names[-k - 1] for k in _DESTINATIONS.tolist()]
 
     def begin_anew(self, problems: Problems) -> Problems:
-        """Empties the columns, and reports further problems to `problems`."""
+        """Empty the columns, and report further problems to `problems`."""
         self.columns = {name: GrowingColumn(-1 if name in NAME_FIELDS else np.nan) for name in SWF_FIELDS}
         self.jobs = 0
         self._problems = problems
         return problems
 
     def read(self, data: np.ndarray) -> None:
-        """Reads whole lines: with NumPy while the log is short and numba is not loaded, else with the scanner."""
+        """Read whole lines: with NumPy while the log is short and numba is not loaded, else with the scanner."""
         if self.jobs < _WITHOUT_KERNEL and not numba_is_loaded():
             data = data[self._take_header(data) :]
             rows = plain_rows(data)
@@ -241,7 +245,7 @@ class _Reader:
         self._scan(data)
 
     def _take_header(self, data: np.ndarray) -> int:
-        """Reads the comments at the beginning of `data` and returns the position of their end."""
+        """Read the comments at the beginning of `data` and return the position of their end."""
         at = 0
         while at < len(data) and data[at] == ord(";"):
             end = at + int(np.argmax(data[at:] == ord("\n"))) + 1
@@ -251,7 +255,7 @@ class _Reader:
         return at
 
     def _scan(self, data: np.ndarray) -> None:
-        """Reads whole lines with the compiled scanner, and lines that it reports with Python code."""
+        """Read whole lines with the compiled scanner, and lines that it reports with Python code."""
         from .scan import scan_lines  # imported in the function because loading numba takes 0.4 s
 
         capacity = len(data) // _SHORTEST_LINE + 16
@@ -267,7 +271,7 @@ class _Reader:
             self.jobs += rows - len(gone)
 
     def _look_closer(self, data: np.ndarray, odd: np.ndarray) -> list[int]:
-        """Reads the lines that the scanner reported, and returns the rows to drop."""
+        """Read the lines that the scanner reported, and return the rows to drop."""
         dropped_rows: list[int] = []
         for begin, end, row, after in odd.tolist():
             text = data[begin:end].tobytes().decode("utf-8", "replace").strip()
@@ -289,7 +293,8 @@ def numba_is_loaded() -> bool:
 
 
 def plain_rows(data: np.ndarray) -> np.ndarray | None:
-    """Parse whole lines with NumPy, if all lines are plain.
+    """Return the fields of whole lines, shape (18, lines), NaN for unknown numbers; None if one of the lines is not
+    plain.
 
     A plain line has exactly 18 decimal numbers: none negative except -1, whole numbers of less than 16 digits in fields
     of names, and a known job number and submit time.
@@ -362,7 +367,8 @@ _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "
 
 
 def write_chunks(trace: Trace) -> Iterator[str]:
-    """Write a trace as SWF.
+    """Yield a trace as SWF text: the header, then the lines in pieces of `ROWS`, so that memory does not grow with the
+    log.
 
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
     >>> header, jobs = write_chunks(log)

@@ -44,7 +44,9 @@ class LocalClock:
         self.local = self.repeated = self.skipped = 0
 
     def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert local times."""
+        """Convert local times (seconds since 1970-01-01 of the local calendar) to epoch seconds; return also the
+        seconds between the first and the second pass of a repeated time, else 0.
+        """
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
         before, after = offsets[place, 0], offsets[place, 1]
@@ -73,7 +75,8 @@ class LocalClock:
 
 
 def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Parse time stamps.
+    """Parse time stamps (local time, ISO 8601 with an offset, or epoch seconds) to epoch seconds, NaN for unknown;
+    return also the seconds between the passes of a repeated hour, and the rows that are not time stamps.
 
     >>> clock = LocalClock(UTC)
     >>> epoch, _, bad = parse_stamps(["1970-01-01T01:00:00", "Unknown", "60", "1970-01-01T01:00:00+01:00", "x"], clock)
@@ -151,6 +154,8 @@ def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
     >>> without_zeros(np.array([0.0]), np.array([0.0])).tolist()
     [0.0]
     """
+    # If the submit times show that the log's own clock begins at 0, zeros are kept.
+    #
     # Times within one day of 0 or of NO_VAL count as "no time", because a date can be of any time zone.
     is_zero = (np.abs(times) <= _DAY) & (submit > _FIRST_LOGS)
     return np.where(is_zero | (np.abs(times - NO_TIME) <= _DAY), np.nan, times)
@@ -162,7 +167,8 @@ def no_stamps(count: int) -> Stamps:
 
 
 def unfinished(status: Nominal, end: np.ndarray) -> np.ndarray:
-    """Find jobs that had not finished."""
+    """Return which jobs had not finished, booleans of shape (n,)."""
+    # A RESIZING record with an end describes a former size of a job, and counts as finished.
     return np.asarray(status.is_any(UNFINISHED) & ~(status.is_any(["resizing"]) & ~np.isnan(end)))
 
 
@@ -174,7 +180,9 @@ def run_and_wait(
     status: Nominal,
     had_resources: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the run time and the wait of every job."""
+    """Return the run time and the wait of every job in seconds, NaN for unknown; negative if the recorded times
+    contradict each other.
+    """
     # The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run
     # if it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
     # resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job

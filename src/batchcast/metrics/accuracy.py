@@ -19,11 +19,15 @@ SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
 
 
 def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """Compute the accuracy measures of one run-time predictor.
+    """Return the accuracy measures of one run-time predictor from predicted and actual seconds, shape (n,); jobs with a
+    NaN are ignored.
 
     >>> accuracy(np.array([10.0, 30.0]), np.array([20.0, 30.0]))["mean_shortfall_s"]
     10.0
     """
+    # `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile (linear interpolation) of abs(P - R). `apa`:
+    # mean of `relative_accuracy`. `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P
+    # over pairs with P < R.
     predicted, actual = np.asarray(predicted, float), np.asarray(actual, float)
     known = ~(np.isnan(predicted) | np.isnan(actual))
     return measured(FORECAST, Errors(predicted[known], actual[known]))
@@ -66,6 +70,7 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     >>> relative_accuracy(np.array([0.0, 5.0, 40.0]), np.array([0.0, 10.0, 10.0])).tolist()
     [1.0, 0.5, 0.25]
     """
+    # A pair of zeros gives 1, because the prediction is exact.
     high = np.maximum(predicted, actual)
     low = np.minimum(predicted, actual)
     return np.asarray(np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0))
@@ -90,7 +95,7 @@ MAE, APA = FORECAST[0], FORECAST[2]
 
 
 def size_class(procs: np.ndarray) -> np.ndarray:
-    """Find the size class of each processor count.
+    """Return the index into `SIZE_CLASSES` of each processor count, shape (n,); -1 for NaN.
 
     >>> [SIZE_CLASSES[k] for k in size_class(np.array([1.0, 4.0, 5.0, 64.0, 65.0]))]
     ['1', '2-4', '5-16', '17-64', '65+']
@@ -100,7 +105,7 @@ def size_class(procs: np.ndarray) -> np.ndarray:
 
 
 def size_class_of(procs: float) -> int:
-    """Find the size class of one processor count.
+    """Return the index into `SIZE_CLASSES` of one processor count; -1 for NaN.
 
     >>> size_class_of(1), size_class_of(5), size_class_of(1000), size_class_of(float("nan"))
     (0, 2, 4, -1)
@@ -123,7 +128,8 @@ def precision_recall(
 
 
 def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:
-    """Compute the mean relative error over the best predictions of short jobs.
+    """Return the mean of abs(P - R) / R over the `share` of best predictions P below `under` seconds; NaN if there is
+    no such prediction.
 
     >>> round(best_relative_error(np.array([100.0, 200.0]), np.array([110.0, 900.0])), 4)
     0.0909

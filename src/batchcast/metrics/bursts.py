@@ -15,11 +15,15 @@ WEEK_S = 7 * 86400.0
 
 
 def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = None) -> np.ndarray:
-    """Group jobs by user and week of submission.
+    """Return group numbers from 0, shape (n,), that group jobs by user and week of submission, ordered by week, then by
+    user.
 
     >>> user_weeks(np.array([0, 0, 1, 0]), np.array([0.0, 9.0, 9.0, 8 * 86400.0])).tolist()
     [0, 0, 1, 2]
     """
+    # Weeks count from the first submission. The size classes split the jobs of unknown users (-1), so that a log
+    # without users is grouped by week and size class.
+    #
     # Costs O(n log n).
     user, submit = np.asarray(user, dtype=np.int64), np.asarray(submit, dtype=float)
     if not len(submit):

@@ -12,7 +12,7 @@ POINTS = 400
 
 
 def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the empirical distribution function of a sample.
+    """Return at most `points` ascending values of a sample, and the fraction of values <= each of them; NaN is ignored.
 
     >>> [column.tolist() for column in cdf(np.array([3.0, 1.0, 3.0, 9.0]))]
     [[1.0, 3.0, 9.0], [0.25, 0.75, 1.0]]
@@ -29,7 +29,8 @@ def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarra
 
 
 def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the difference of two empirical distribution functions.
+    """Return ascending values, and at each the distribution function of `values` minus that of `reference`; empty if a
+    sample is empty.
 
     >>> [column.tolist() for column in cdf_gap(np.array([1.0, 2.0]), np.array([2.0, 3.0]))]
     [[1.0, 2.0, 3.0], [0.5, 0.5, 0.0]]
@@ -43,7 +44,7 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
 
 
 def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the mean of the first k values as k grows.
+    """Return evenly spaced counts k, and the mean of the first k values for each; NaN is ignored.
 
     >>> [column.tolist() for column in running_mean(np.array([4.0, 2.0, 0.0]))]
     [[1, 2, 3], [4.0, 3.0, 2.0]]
@@ -57,7 +58,8 @@ def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, 
 
 
 def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.ndarray, total: float) -> np.ndarray:
-    """Compute the share of processors that are busy in each time interval.
+    """Return the share of `total` processors that are busy in each time interval between `edges` (seconds), shape (m,);
+    jobs with an unknown time or size are ignored.
 
     >>> busy_share(np.array([0.0]), np.array([15.0]), np.array([2.0]), np.array([0.0, 10.0, 20.0]), 4.0).tolist()
     [0.5, 0.25]
@@ -86,12 +88,16 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
 def steps(
     since: np.ndarray, until: np.ndarray, weights: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the sum of the weights of all stays in progress, as a step function of time.
+    """Return the times between `low` and `high` (seconds) at which the sum of the weights of all stays in progress
+    changes, and the sums from each time to the next.
 
     >>> at, sums = steps(np.array([0.0, 5.0]), np.array([9.0, 9.0]), np.array([[4], [2]]), 1.0, 20.0)
     >>> at.tolist(), sums.tolist()
     ([1.0, 5.0, 9.0], [[4], [6], [0]])
     """
+    # A stay counts from `since` on, and does not count at `until`. The first time is `low`; the last row of sums
+    # applies until `high`.
+    #
     # Costs O(n log n).
     stays = (since < high) & (until > low) & (until > since)
     begin, end, weights = np.maximum(since[stays], low), until[stays], weights[stays]
@@ -142,7 +148,8 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Spearman's rank correlation, with mean ranks for equal values.
+    """Return Spearman's rank correlation, with mean ranks for equal values; NaN for fewer than two pairs, or if all
+    values of one array are equal.
 
     >>> round(rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([10.0, 30.0, 20.0])), 6)
     0.5

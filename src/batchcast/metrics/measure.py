@@ -19,7 +19,7 @@ Unit = Literal["seconds", "memory", "share", "number", "ratio"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure."""
+    """A measure of schedules or of predictions: how it is computed, its unit and its names."""
 
     name: str  # The measure's key in result rows, such as `mean_wait_s`
     unit: Unit  # The unit of the measure, which decides how a value is shown
@@ -37,7 +37,7 @@ class Measure:
 
 
 def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
-    """Compute measures; all are NaN if the sample has no jobs.
+    """Return the number of jobs as `jobs` and each measure by name; all measures are NaN if the sample has no jobs.
 
     >>> from batchcast.metrics.accuracy import FORECAST, Errors
     >>> measured(FORECAST[:1], Errors(np.array([10.0, 30.0]), np.array([20.0, 30.0])))

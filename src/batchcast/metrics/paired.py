@@ -21,7 +21,9 @@ from ..compiled import kernel
 def sum_by_group(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, total: np.ndarray, size: np.ndarray, count: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Add each job's value - reference to its group."""
+    """Add each job's value - reference to its group: to `total` and, as absolute value, to `size`, both of shape
+    (groups, methods), and count the jobs, shape (groups,).
+    """
     methods, n = values.shape
     for i in range(n):
         g, base = group[i], reference[i]
@@ -36,7 +38,10 @@ def sum_by_group(
 def sum_samples(
     weight: np.ndarray, columns: np.ndarray, sums: np.ndarray, times: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Sum columns over the cells of each bootstrap sample."""
+    """Sum `columns` (cells, columns) over the cells of each bootstrap sample, which has each cell `weight` (cells,
+    samples) times, into `sums` (columns, samples).
+    """
+    # `times` is work space; its length is the number of samples that are summed in one pass.
     cells, samples = weight.shape
     for begin in range(0, samples, len(times)):
         some = min(len(times), samples - begin)
@@ -99,7 +104,8 @@ class PairedDifference:
         return self.largest_share > DECIDES
 
     def verdict(self, *, lower_is_better: bool = True) -> str:
-        """Summarize the confidence interval in one word.
+        """Return the confidence interval in one word: `ahead` or `behind` if it excludes zero, `level` if it contains
+        zero, `unknown` if there is none.
 
         >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).verdict(), PairedDifference(-5.0, -9.0, 1.0, 900, 40).verdict()
         ('ahead', 'level')
@@ -174,7 +180,8 @@ def paired_differences(
     level: float = LEVEL,
     draws: int = DRAWS,
 ) -> list[PairedDifference]:
-    """Compare the mean of each method with the mean of a reference, with intervals that resample whole groups.
+    """Compare the mean of each method (methods, n) with the mean of a reference (n,), with intervals that resample
+    whole groups; a job counts for a method if both values are known.
 
     >>> late = np.tile([9.0, 11.0], 30)
     >>> one = paired_differences(late[None], np.zeros(60), np.arange(60) // 2, np.random.default_rng(0))[0]
@@ -327,7 +334,7 @@ def _in_cells(
 def arm_difference(
     values: np.ndarray, drawn: np.ndarray, group: np.ndarray, rng: np.random.Generator, *, draws: int = DRAWS
 ) -> PairedDifference:
-    """Compare the mean of the jobs in one arm of a trial with the mean of the other jobs.
+    """Compare the mean of the jobs in one arm of a trial with the mean of the other jobs; NaN if an arm has no jobs.
 
     >>> long = np.tile([9.0, 11.0, 4.0], 30)
     >>> one = arm_difference(long, long < 5.0, np.arange(90) // 3, np.random.default_rng(0))

@@ -19,7 +19,7 @@ TAU = 10.0
 
 
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
-    """Compute max(1, (wait + run) / max(run, tau)) for each job.
+    """Compute max(1, (wait + run) / max(run, tau)) for each job, with times in seconds.
 
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
@@ -49,7 +49,7 @@ def measures(
     backfilled: np.ndarray | None = None,
     tau: float = TAU,
 ) -> dict[str, float]:
-    """Compute the measures of one schedule.
+    """Return the measures of one schedule by name: times in seconds, shares as fractions, NaN without jobs.
 
     >>> one = np.array([1.0])
     >>> measures(0.0 * one, 5.0 * one, 15.0 * one, 2.0 * one, total=4.0)["utilization"]
@@ -146,7 +146,9 @@ class ForecastTotals:
     def add(
         self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
     ) -> None:
-        """Add one piece."""
+        """Add predicted and actual values of one piece, in seconds, and its quantiles by level; jobs with a NaN are
+        ignored.
+        """
         known = ~(np.isnan(predicted) | np.isnan(actual))
         p, r = predicted[known], actual[known]
         self.jobs += len(p)
@@ -208,7 +210,7 @@ class ScheduleTotals:
 
 
 def _add_means(sums: dict[str, float], measures: Sequence[Measure], sample: Any) -> None:
-    """Adds the values of a sample's jobs to the sum of each measure that is a mean."""
+    """Add the values of a sample's jobs to the sum of each measure that is a mean."""
     for each in measures:
         if each.is_mean:
             sums[each.name] += math.fsum(each.compute(sample))

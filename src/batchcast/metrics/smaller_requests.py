@@ -53,7 +53,8 @@ class WaitDifference(NamedTuple):
 def compare_smaller_requests(
     kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised: float
 ) -> WaitDifference | None:
-    """Compare the waits of given jobs with the waits of similar jobs that made a smaller request.
+    """Compare the waits of the jobs `kind` with the waits of similar jobs that requested between half of `advised` and
+    `advised`; None if there is no clear difference.
 
     >>> def job(day, limit, wait): return Waited(day * 86400.0, "main", wait, (limit, 4.0, math.nan))
     >>> these = [job(day, 36000.0, 7200.0 + day) for day in range(8)]
@@ -62,6 +63,9 @@ def compare_smaller_requests(
     >>> compare_smaller_requests(these, these, Axis.LIMIT, 3600.0) is None
     True
     """
+    # There is no clear difference with fewer than six days that have jobs of both requests, if the interval contains
+    # zero, or below one minute. Only jobs in the queue that most jobs of `kind` used are compared.
+    #
     # Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
     # day is one observation. The interval follows from the sign test, which is exact for any distribution if days are
     # independent.
@@ -90,7 +94,8 @@ def compare_smaller_requests(
 
 
 def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float, float] | None:
-    """Compute the median of values and its interval from the sign test.
+    """Return low end, median and high end of the sign test's interval of the median; None if there are too few values
+    for the risk.
 
     >>> interval([3.0, 1.0, 2.0, 5.0, 4.0, 6.0]), interval([1.0, 2.0])
     ((1.0, 3.5, 6.0), None)

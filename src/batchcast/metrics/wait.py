@@ -32,7 +32,8 @@ HOURS = 3
 
 
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    """Find the class of a job's size, time limit or wait. Each class includes its upper end.
+    """Return the index into `classes` of a job's size, time limit or wait, -1 if unknown; each class includes its upper
+    end.
 
     >>> class_of(4.5, SIZES), class_of(0, SIZES), class_of(1e9, SIZES)
     (2, 0, 4)
@@ -43,7 +44,7 @@ def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int
 
 
 def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
-    """Find the shade of a wait on a heat map.
+    """Return the number of a wait's shade on a heat map: how many of the upper limits (seconds) the wait exceeds.
 
     >>> shade_of(60.0), shade_of(61.0), shade_of(1e9)
     (0, 1, 4)
@@ -52,7 +53,8 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
 
 
 def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> np.ndarray:
-    """Compute the CRPS of log(1 + wait) from predicted quantiles: twice the mean pinball loss.
+    """Return the CRPS of log(1 + wait), shape (n,), from quantiles in seconds, shape (n, m): twice the mean pinball
+    loss; lower is better.
 
     >>> log_crps(np.array([np.e - 1.0]), (0.5,), np.array([[0.0]])).tolist()
     [1.0]
@@ -64,7 +66,8 @@ def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -
 
 
 def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the trade-off between identified quick starters and misguided jobs.
+    """Return the fractions of all jobs that are marked but not quick, and the fractions of the quick jobs that are
+    marked.
 
     Jobs are marked as quick in order of falling score.
 
@@ -96,12 +99,14 @@ def share_by_window(is_true: np.ndarray, window: int = 5000) -> np.ndarray:
     >>> share_by_window(np.array([True, False, True, True, True]), 2).tolist()
     [0.5, 1.0, 1.0]
     """
+    # A last window with fewer than half the jobs is left out, because its share says little.
     parts = [is_true[low : low + window] for low in range(0, len(is_true), window)]
     return np.array([part.mean() for part in parts if len(part) >= window / 2 or len(parts) == 1])
 
 
 def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:
-    """Compare predicted probabilities with observed shares, in bins of equal width.
+    """Return mean predicted probability, observed share and number of predictions of each bin of equal width that is
+    not empty.
 
     >>> reliability(np.array([0.1, 0.9, 1.0]), np.array([False, True, True]), 2)
     [(0.1, 0.0, 1), (0.95, 1.0, 2)]
@@ -127,7 +132,8 @@ def score_waits(
     answer: np.ndarray,
     threshold: float = 3600.0,
 ) -> dict[str, float]:
-    """Compute all measures of one wait predictor.
+    """Return all measures of one wait predictor by name; times are in seconds, shape (n,), and jobs with an unknown
+    wait are ignored.
 
     >>> import numpy as np
     >>> one = score_waits(np.array([60.0, 7200.0]), np.array([60.0, 60.0]), np.array([120.0, 3600.0]),
@@ -166,7 +172,8 @@ def score_waits(
 
 
 def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Compute the prediction error relative to the response time: abs(point - wait) / (wait + run).
+    """Compute abs(point - wait) / (wait + run), the prediction error relative to the response time; an unknown run time
+    counts as 0 s, a response time as at least 1 s.
 
     >>> ppert(np.array([120.0]), np.array([60.0]), np.array([60.0])).tolist()
     [0.5]
@@ -226,12 +233,12 @@ def rms_decrease(error: float, reference: float) -> float:
 
 
 def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:
-    """Compute the mean absolute error in each bin of the actual wait."""
+    """Return the mean absolute error in seconds in each of the seven bins of the actual wait; NaN for an empty bin."""
     bins, error = bin_of(wait), np.abs(point - wait)
     return [mean(error[bins == b]) for b in range(len(INTERVALS_S))]
 
 
 def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Count jobs by the bins of their actual and predicted wait."""
+    """Count jobs by the bins of their actual wait (rows) and predicted wait (columns), shape (7, 7)."""
     size = len(INTERVALS_S)
     return np.bincount(bin_of(wait) * size + bin_of(point), minlength=size * size).reshape(size, size)

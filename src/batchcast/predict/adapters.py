@@ -199,6 +199,34 @@ def _refused(job_id: Any, predictor_name: str, said: str, forms: str) -> Batchca
 class RiverRuntime:
     """Uses a river regressor (`predict_one(x)`, `learn_one(x, y)`) as a run-time predictor that learns from ended jobs.
 
+    Parameters
+    ----------
+    model
+        The regressor, or a pipeline that ends in one. The adapter trains `model` itself, not a copy.
+    features
+        Columns known at submission that the model reads. `x` omits the values that are unknown for a job.
+    min_jobs
+        Number of ended jobs after which the model predicts, at least 1. Before that many jobs have ended, the time
+        limit is predicted.
+    log
+        Whether the model learns log10 of seconds, since run times span five decades, or seconds.
+    text
+        Pass names (such as users) as text, for models that accept text: trees with nominal attributes, and pipelines
+        that encode text themselves. Most river models accept only numbers, so by default each name becomes a feature
+        with value 1, for example {"user_id=ada": 1.0}, as river's OneHotEncoder does.
+
+    Notes
+    -----
+    Predictions are limited to the range of run times that the model has learned from, to at least one second, and to
+    at most the time limit. `predict_one` must not change the model; the conformance suite rejects a model whose
+    `predict_one` changes it.
+
+    References
+    ----------
+    Montiel et al., River: machine learning for streaming data in Python, JMLR 22 (2021), 1-8.
+
+    Examples
+    --------
     >>> class Constant:
     ...     def predict_one(self, x):
     ...         return 2.0
@@ -209,12 +237,6 @@ class RiverRuntime:
     >>> batchcast.replay(log, RiverRuntime(Constant(), min_jobs=1))["RiverRuntime"].points.tolist()
     [86400.0, 40.0]
     """
-
-    # Predictions are limited to the range of run times that the model has learned from, to at least one second, and to
-    # at most the time limit. `predict_one` must not change the model; the conformance suite rejects a model whose
-    # `predict_one` changes it.
-    #
-    # Montiel et al., River: machine learning for streaming data in Python, JMLR 22 (2021), 1-8.
 
     def __init__(
         self, model: Any, features: Sequence[str] = FEATURES, min_jobs: int = 50, log: bool = True, text: bool = False

@@ -26,18 +26,23 @@ _STEPS = np.linspace(-2.5, 2.5, 11)
 
 
 def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, requested: float, risk: float) -> float:
-    """Find the cheapest memory request (in expected memory-time) that at most a share `risk` of similar tasks
-    exceeds.
+    """Return the memory request, in the unit of `peaks`, with the least expected memory-time among those that at most a
+    share `risk` of similar tasks exceeds.
+
+    >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
+    10.4
+    >>> cheapest_at_risk(np.array([10.0, 90.0]), np.array([1.0, 1.0]), 100.0, 0.05).__round__(1)
+    100.0
     """
+    # The second attempt uses the task's own request, `requested`, if that was enough for every ended task; otherwise it
+    # requests twice the largest peak. If `risk` is 1, only the expected memory-time decides.
+    #
     # The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the sum over all tasks of the first
     # request times the run time, plus, over the tasks that exceed the first request, the second request times the run
     # time. The empirical distribution of peaks, which Tovar et al. use, ends at the largest peak so far, which the next
     # task may exceed. We therefore smooth the distribution of peaks with a normal kernel on the logarithm, with a
     # bandwidth of half the peaks' spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is averaged with the
     # default `_SPREAD`, which has the weight of one task. O(n log n).
-    #
-    # >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1) 10.4 >>>
-    # cheapest_at_risk(np.array([10.0, 90.0]), np.array([1.0, 1.0]), 100.0, 0.05).__round__(1) 100.0
     logs, count = np.log(peaks), len(peaks)
     spread = math.sqrt((float(((logs - logs.mean()) ** 2).sum()) + _SPREAD**2) / count)
     weights = np.exp(-_STEPS * _STEPS / 2.0)
@@ -94,7 +99,36 @@ class Namesakes:
     The needs of other programs say little about the need of a named job: on three workflows, most attempts that ran out
     of memory belonged to kinds without an ended job (docs/evidence/memory.md). The last `HISTORY` jobs of each kind are
     stored, for the `MOST_KINDS` kinds whose jobs ended last.
+
+    >>> known, job = Namesakes("memory"), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
+    >>> for _ in range(LEAST_NAMED - 1):
+    ...     known.learn(job, 10.0, 60.0)
+    >>> known.request(job, 40.0, 0.05)
+    nan
+    >>> known.learn(job, 10.0, 60.0); round(known.request(job, 40.0, 0.05))
+    13
     """
+
+    # Memory: requests and needs are in any one unit, an attempt costs memory times run time, and `LEAST_NAMED` ended
+    # jobs of the kind are enough for a suggestion.
+    #
+    # Time: requests and needs are in seconds, and an attempt costs the time that it requests. At least 1/risk - 1 jobs
+    # must have ended; with fewer jobs, no order statistic of their run times is exceeded with a probability of `risk`
+    # or less (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion is at least the order statistic times `MARGIN`.
+    # A kind whose run times spread more than `ALIKE` gets no suggestion, because a prediction from all similar jobs is
+    # better for these kinds. If a job of the kind has already run longer than the median of the ended jobs, the running
+    # job counts as a job that needs twice its run time so far, at most its limit: short tasks end first if tasks are
+    # submitted together, so the ended jobs alone would suggest too little.
+    #
+    # A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds are based on the jobs of other
+    # programs, and may be exceeded far more often than the risk allows. So `expect` records the predicted bounds of
+    # jobs of new kinds, and `is_unknown` returns whether too many of the last `HISTORY` of them were exceeded
+    # (`MOST_MISSES`), or too few have ended to decide. Then a job of a new kind should keep its own request.
+    #
+    # With `written`, all requests were written by users, and the memory request for a new kind is suggested from the
+    # shares that the jobs of the user's other kinds used of their requests (`share_for_new`). On a live batch system
+    # `written` must be false: requests may already be suggestions, and suggesting a share of a suggestion would shrink
+    # requests from job to job.
 
     def __init__(self, resource: Literal["memory", "time"], written: bool = False) -> None:
         self.resource = resource

@@ -45,6 +45,9 @@ class PeakMemory:
     8.0
     """
 
+    # `of` receives each job with the memory request and the time limit swapped. `request_of` and `peak_of` return KiB
+    # per node or processor, NaN if unknown or not measured; `most` is the memory of a node in MiB.
+    #
     # Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about
     # its memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory,
     # the predictor learns the median of its own distribution above the request (by `revise`), or twice the request if
@@ -222,9 +225,14 @@ def asked_a_node(job: JobRequest) -> float:
 
 
 def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, again: float) -> float:
-    """Return the bound with the least expected memory-time, if a job that runs out of memory is rerun from the
-    start.
+    """Return the bound with the least expected memory-time, if a job that runs out of memory is rerun from the start.
+
+    >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0)
+    (1.0, 10.0)
     """
+    # `again` is the request of the second attempt. If it is unknown (NaN) or too small, each attempt requests twice the
+    # amount of the attempt before. Of several equally cheap bounds, the largest is returned.
+    #
     # A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
     # We use calibrated levels because they are valid for the next job; an empirical distribution would end at the
     # largest peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends
@@ -232,8 +240,6 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     # After Tovar et al., A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
     # doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak
     # so far as the second. O(n^2).
-    #
-    # >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0) (1.0, 10.0)
     first = np.asarray(bounds, float)
     peaks = np.append(first, 2.0 * first[-1])
     weights = np.diff([0.0, *levels, 1.0])

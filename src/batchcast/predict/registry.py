@@ -245,13 +245,16 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
 
 
 def named_methods(methods: Any, kind: str = "runtime") -> dict[str, Any]:
-    """Return the requested methods as a mapping from the names that results show, in the given order.
+    """Return the requested methods by the names that results show, in the given order, from a name, a list of names, a
+    class, an object, or a mapping; UsageError if two have the same name.
 
     >>> named_methods("last_2:need=2,requested")
     {'last_2:need=2': 'last_2:need=2', 'requested': 'requested'}
     >>> list(named_methods(["last_2", type("Half", (), {})]))
     ['last_2', 'Half']
     """
+    # A class, object or factory is named after its class or function. In a mapping, the value None stands for the
+    # registered method with the key's name.
     if isinstance(methods, Mapping):
         found = {str(name): str(name) if method is None else method for name, method in methods.items()}
     else:
@@ -301,6 +304,10 @@ def method_of(
     >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
     ['Last2', 'Last2', 'Last2', 'Last2']
     """
+    # A class or function is called with `trace` and each of `objects` if one of its parameters has that name; if a
+    # function has a single parameter with another name, this parameter receives the log (`construct`). A predictor
+    # object is used as it is, without a copy. A function of `job` (and the state) is a predictor that does not learn.
+    # If `known_at_submit` is None, the caller must check the columns.
     objects.setdefault("trace", None)
     if isinstance(predictor, str):
         method = make(kind, predictor, known_at_submit=known_at_submit, **objects)

@@ -142,6 +142,8 @@ def frontier_svg(rows: Sequence[Row]) -> str:
     >>> "easy, users" in frontier_svg([row])
     True
     """
+    # Plans on the frontier are drawn filled and joined by a line: no plan lies to the left of the frontier and below
+    # it. Letters stand for plans, explained below the panels.
     plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))
     letters = {plan: LETTERS[k % 26] * (1 + k // 26) for k, plan in enumerate(plans)}
     cells: dict[str, list[Row]] = {}

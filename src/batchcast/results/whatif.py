@@ -341,13 +341,16 @@ def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]
 
 
 def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
-    """Return a log with more or less work, by adding or removing whole user-weeks.
+    """Return a log with more work (0.2: a fifth more) or less work (-0.1: a tenth less), by adding or removing whole
+    user-weeks.
 
     >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0, 9.0], "run_time": [10.0] * 3, "req_procs": [1] * 3,
     ...                          "user_id": ["a", "b", "c"]})
     >>> len(grown(log, 1.0, np.random.default_rng(0))), len(grown(log, -0.3, np.random.default_rng(0)))
     (6, 2)
     """
+    # A user-week is one user's submissions of one week. User-weeks are drawn with replacement, and each is placed in a
+    # drawn week, so that the bursts of a user stay together.
     work = np.nan_to_num(trace.procs(procs) * trace.run_time)
     target = abs(share) * float(work.sum())
     group = burst_groups(trace, procs)
@@ -385,6 +388,8 @@ def growth(
     tick: Tick | None = None,
 ) -> Growth:
     """Simulate a log with grown work on the present machine and on each variant, for three reactions of users."""
+    # For each variant with more processors, users react by submitting further work that fills none, half or all of the
+    # added capacity. Intervals reach from the smallest to the largest value over the replicates.
     if replicates < 2:
         raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
     present = plan.machines[NOW][0].cpus
@@ -471,6 +476,9 @@ def outage(
     >>> found.rows[0]["delayed_jobs"], found.rows[0]["mean_delay_s"] > 3500
     (1, True)
     """
+    # Jobs from two weeks before the outage to a week after the last start are simulated. The scheduler knows the
+    # outage's reservation from the beginning, so no job starts that would run into the outage.
+    #
     # The work that an outage delays is the sum over jobs of processors times the change of the start, in
     # processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference
     # to the best start resample user-weeks (`metrics.paired_differences`).

@@ -107,11 +107,18 @@ def simulate_periods(
     """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with the length of
     the log.
 
+    Yields, after each period, the jobs that ended since the last yield, in log order; every start is the same as in a
+    simulation of the whole log at once.
+
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
     >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], total=4)]
     [[], [0.0, 9.0, 1.0]]
     """
+    # Some settings need the whole log at once and raise UsageError: `wide="widen"`, policies with `due_after`,
+    # `risk_budget` or `refresh`, and a scheduler of your own. For the results of `simulate`, `default_request` must be
+    # `LogFolder.largest_request`.
+    #
     # The simulation keeps in memory one period, the waiting and running jobs, and the predictor's state. A job takes
     # about half a microsecond if the predictor is compiled.
     plan = as_policy(policy)

@@ -70,7 +70,8 @@ def named_policies(policies: Any) -> dict[str, Policy | OwnPolicy]:
 
 
 def policy_of(text: str) -> Policy | OwnPolicy:
-    """Return a policy from its name and settings.
+    """Return a policy from `NAME:key=value,key=value` (docs/reference/policies.md), or your own scheduler from
+    MODULE:CLASS.
 
     >>> policy_of("easy:correct=doubling,head_after=6h").head_after
     21600.0

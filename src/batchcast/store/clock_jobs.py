@@ -44,7 +44,7 @@ _NEWLY_ESTIMATED = f"""SELECT jobs.row, jobs.submit_time, jobs.expected_start, j
 
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
-    """Return the jobs that may have undelivered events."""
+    """Return the jobs that may have undelivered events up to `until` (epoch seconds)."""
     untold = (jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
     query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, *untold)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
@@ -84,14 +84,16 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
-    """Store predictions, all of them or none."""
+    """Store predictions, all of them or none; `issued` has the keys row, kind, moment, method, as_of, issued_at and
+    prediction.
+    """
     _insert(connection, forecasts, ("row", "kind", "moment", "method", "as_of", "issued_at"), issued)
 
 
 def _insert(
     connection: Connection, table: Table, names: Sequence[str], ones: Sequence[Mapping[str, Any]], **more: Any
 ) -> None:
-    """Inserts predictions with their values of these columns into a table."""
+    """Insert predictions with their values of these columns into a table."""
     rows = [{**{name: one[name] for name in names}, **as_values(one["prediction"]), **more} for one in ones]
     if rows:
         connection.execute(table.insert(), rows)
@@ -111,7 +113,9 @@ def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
 def followed_by(
     connection: Connection, cluster: str, request: Mapping[str, Any], since: float, until: float
 ) -> int | None:
-    """Find the first submitted job that matches the request in a question to `start --test`."""
+    """Return the row of the first job submitted between `since` and `until` that matches the request in a question to
+    `start --test` and has no such prediction yet; None if there is none.
+    """
     has_question = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
     which = (
         jobs.c.cluster == cluster, jobs.c.user_id == request["user"], jobs.c.partition_id == request["partition"],
@@ -131,7 +135,8 @@ def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
     """Replace the current predictions for waiting jobs.
 
-    The stored start times (shown to users) of jobs that no longer wait are deleted.
+    The stored start times (shown to users) of jobs that no longer wait are deleted. `forecasts_` has the keys row,
+    method, as_of, why and prediction.
     """
     connection.execute(renewed.delete().where(renewed.c.cluster == cluster))
     _insert(connection, renewed, ("row", "method", "as_of", "why"), forecasts_, cluster=cluster)
@@ -169,7 +174,7 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
 
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, now: float) -> list[Mapping[str, Any]]:
     """Return the jobs that, at the time `now`, have waited for the machine for `age` seconds, but less than twice as
-    long.
+    long. Jobs that already have a stored prediction with the name `moment` are left out.
     """
     values = {"cluster": cluster, "moment": moment, "latest": now - age, "earliest": now - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]

@@ -31,7 +31,7 @@ def absent_columns(connection: Connection, table: Table = jobs) -> list[Column[A
 
 
 def _add_columns(connection: Connection) -> None:
-    """Adds the absent columns, so that a new line in `columns.py` needs no migration."""
+    """Add the absent columns, so that a new line in `columns.py` needs no migration."""
     dialect = connection.dialect
     # On PostgreSQL, two processes can open the store at the same time; SQLite has only one writer.
     unless = "IF NOT EXISTS " if dialect.name == "postgresql" else ""
@@ -47,17 +47,19 @@ __all__ = ["Connection", "Store", "schema_version"]
 
 
 class Store(AbstractContextManager["Store"]):
-    """An open store."""
+    """An open store: an SQLite file (a path, or `sqlite:///path`), or PostgreSQL (`postgresql://user@host/name`)."""
 
     # Every failure of the database is raised as one of batchcast's errors.
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = place.normal_url(url)
-        self.failures = 0
+        self.failures = 0  # transactions that failed
         self.safe_url = shown_url(self.url)
         path = sqlite_path(self.url)
         if path is not None and not create:
             place.check_there(path)
+        # Only its owner can read a new file. The collector gives access to others once it knows that the site does not
+        # hide jobs.
         self.is_new = path is not None and create and place.make_closed(path)
         self.engine = self._engine(path, read_only)
         if read_only:
@@ -87,7 +89,7 @@ class Store(AbstractContextManager["Store"]):
         return engine
 
     def _do_without_absent_columns(self) -> None:
-        """Rewrites each statement so that columns of `jobs` that this store lacks are read as NULL."""
+        """Rewrite each statement so that columns of `jobs` that this store lacks are read as NULL."""
         with self.begin() as connection:
             types = {one.name: one.type.compile(dialect=connection.dialect) for one in absent_columns(connection)}
         if not types:
@@ -119,7 +121,12 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def give_back(self) -> int:
-        """Return the space of deleted rows to the disk (VACUUM, on PostgreSQL VACUUM FULL)."""
+        """Give the space of deleted rows back to the disk (VACUUM, on PostgreSQL VACUUM FULL), and return the number of
+        bytes.
+        """
+        # If the disk has no space for a second copy, or the store stays locked for a minute, VACUUM fails and the store
+        # is unchanged.
+        #
         # The database is rewritten. Rewriting needs free space of the size of the store, and blocks writers, on
         # PostgreSQL also readers.
         path = sqlite_path(self.url)
@@ -155,7 +162,7 @@ class Store(AbstractContextManager["Store"]):
         return int(before) - int(after)
 
     def _bring_up_to_date(self, create: bool) -> None:
-        """Creates the tables of a new store, or migrates an older one."""
+        """Create the tables of a new store, or migrate an older one."""
         with self.begin() as connection:
             tables = inspect(connection).get_table_names()
             if "meta" not in tables:
@@ -224,7 +231,7 @@ def single_writer(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
-    """Holds a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
+    """Hold a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
     returned to the pool.
     """
     try:

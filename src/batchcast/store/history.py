@@ -57,6 +57,7 @@ class Taken:
 
 def take_in(connection: Connection, cluster: str, sightings: Sequence[Sighting], sighted_at: float) -> Taken:
     """Insert new jobs and update known jobs from sightings. Storing the same sightings again changes nothing."""
+    # A sighting of a job between two states only proves that the job exists, so it is ignored.
     result = Taken()
     for some in pieces(certain_order(sightings)):
         _take_chunk(connection, cluster, some, sighted_at, result)
@@ -66,7 +67,7 @@ def take_in(connection: Connection, cluster: str, sightings: Sequence[Sighting],
 def _take_chunk(
     connection: Connection, cluster: str, sightings: Sequence[Sighting], sighted_at: float, result: Taken
 ) -> None:
-    """Inserts and updates the jobs of one chunk of sightings, and counts the changes in `result`."""
+    """Insert and update the jobs of one chunk of sightings, and count the changes in `result`."""
     known_rows = _rows_by_key(connection, cluster, set(map(key_of, sightings)))
     first_requests = _first_requests(connection, cluster, [s for s in sightings if key_of(s) not in known_rows])
     inserts, updates = [], []
@@ -141,7 +142,7 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
 
 
 def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, Any]]]) -> None:
-    """Executes one update statement for each set of columns that changed together."""
+    """Execute one update statement for each set of columns that changed together."""
     groups = defaultdict(list)
     for row, values in updates:
         groups[tuple(sorted(values))].append({"row_": row, **values})
@@ -243,7 +244,9 @@ def due(connection: Connection, cluster: str, before: float) -> Due:
 
 
 def remove_some(connection: Connection, cluster: str, before: float, most: int = 2000) -> int:
-    """Add the predictions of old jobs to stored sums, and delete the jobs, within the caller's transaction."""
+    """Add the predictions of at most `most` jobs that ended before `before` to stored sums, delete these jobs, the
+    oldest first, and return their number, within the caller's transaction.
+    """
     oldest = select(jobs.c.row).where(_old(cluster, before)).order_by(jobs.c.end_time, jobs.c.row).limit(most)
     rows = list(connection.scalars(oldest))
     if not rows:
@@ -265,7 +268,12 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
 
 
 def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Add predictions with their outcomes to sums, by month (UTC), kind, moment and method."""
+    """Return sums to which predictions with their outcomes (`forecast_outcomes`) are added, by month (UTC), kind,
+    moment and method.
+    """
+    # Each group has the number of predictions, the sums of errors and of absolute errors (seconds), and for each level
+    # the number of upper bounds and of bounds that were not exceeded. Predictions that no finished job supported are
+    # only counted.
     total = {name: dict(group) for name, group in sums.items()}
     for row in issued:
         figures = {"forecasts": 1.0}
@@ -305,7 +313,13 @@ def to_trace(
     user: str | None = None,
     waiting: bool = False,
 ) -> Trace:
-    """Export the finished jobs of a cluster as a log."""
+    """Export the finished jobs of a cluster that were submitted in [since, until) (epoch seconds) as a log, in log
+    order.
+    """
+    # `as_told` uses the times that the clock delivered instead of the times that accounting reports now: a replay of
+    # the delivered times gives the same predictions as the live clock. `waiting` includes waiting jobs with status
+    # `pending`, no run time, and the wait until they were last seen.
+    #
     # A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the
     # partition. A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n
     # log n).

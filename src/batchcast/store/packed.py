@@ -82,7 +82,7 @@ class Packed(_Rows):
         return None if number != number else number
 
     def grouped(self, *names: str) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]]]]:
-        """Yield groups of rows with equal values in text columns."""
+        """Yield the values and the rows of each group of rows with equal values in the text columns `names`."""
         # O(n log n). A group only stores a range of a shared list of row numbers. Groups come in the order of first
         # appearance.
         columns = [self._codes[name] for name in names] if self else []

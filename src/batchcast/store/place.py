@@ -23,6 +23,8 @@ _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 def settings_files(env: Mapping[str, str]) -> list[Path]:
     """Return the existing settings files, the file with the lowest priority first."""
+    # BATCHCAST_CONFIG names a file that replaces all others. A personal file that this process cannot read is left out,
+    # because the home directory belongs to another user.
     if env.get("BATCHCAST_CONFIG"):
         return [Path(env["BATCHCAST_CONFIG"])]
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
@@ -138,7 +140,9 @@ def check_version(store: str, version: int, oldest: int = 0) -> None:
 
 
 def check_there(path: Path) -> None:
-    """Check that the file of a store exists."""
+    """Raise NoStore if the file of a store does not exist, Unreachable if this user cannot access it, and InputError if
+    it is a directory.
+    """
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -151,7 +155,7 @@ def check_there(path: Path) -> None:
 
 
 def _refuse_directory(path: Path) -> None:
-    """Raises InputError if the path of a store is a directory."""
+    """Raise InputError if the path of a store is a directory."""
     if path.is_dir():
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 

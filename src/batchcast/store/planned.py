@@ -31,7 +31,9 @@ def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Store entries, and add their changes to the audit log, within the caller's transaction."""
+    """Store entries, and add their changes (entry, old and new limit in seconds, reason) to the audit log, within the
+    caller's transaction.
+    """
     _be_on_disk(connection)
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
@@ -41,7 +43,7 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 
 def _be_on_disk(connection: Connection) -> None:
-    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits for the disk;
+    """Make the commit of this transaction wait until the data is on the disk. SQLite always waits for the disk;
     PostgreSQL needs a setting.
     """
     if connection.dialect.name == "postgresql":
@@ -115,6 +117,8 @@ def started_jobs(
     connection: Connection, cluster: str, method: str, users: Sequence[str], since: float, now: float
 ) -> list[Mapping[str, Any]]:
     """Return the jobs of these users that run or ended after `since`, with their run-time predictions at submission."""
+    # If there are very many jobs, only the jobs with the longest run times are returned, so that short jobs do not
+    # displace long jobs. `elapsed_s` of a running job counts until `now`.
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
     procs = func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs")
@@ -132,7 +136,7 @@ MOST_STARTED = 10_000
 
 
 def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
-    """Deletes the entries of some jobs."""
+    """Delete the entries of some jobs."""
     for some in pieces(job_ids):
         connection.execute(planned.delete().where(planned.c.cluster == cluster, planned.c.job_id.in_(some)))
 
@@ -143,7 +147,7 @@ def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tup
 
 
 def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, Step]]) -> None:
-    """Adds steps to the audit log."""
+    """Add steps to the audit log."""
     if steps:
         rows = [{"cluster": cluster, "at": at, **step._asdict()} for at, step in steps]
         connection.execute(plan_changes.insert(), rows)

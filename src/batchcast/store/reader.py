@@ -50,7 +50,7 @@ def time_to_read(seconds: float) -> Iterator[None]:
 
 
 class Reader(AbstractContextManager["Reader"]):
-    """A store that is open for reading."""
+    """A store that is open for reading; `ask(question, name=value)` runs a query of `statements.py`."""
 
     # `ask(question, name=value)` runs a query of `statements.py`. A parameter that is not given is NULL; if the query
     # allows this, NULL means no restriction.
@@ -63,7 +63,7 @@ class Reader(AbstractContextManager["Reader"]):
         self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
-        """Opens the connection."""
+        """Open the connection."""
         if path is not None:
             place.check_there(path)
             self._connection: Any = _open_sqlite(str(path))
@@ -88,8 +88,8 @@ class Reader(AbstractContextManager["Reader"]):
         return list(self.each(question, **values))
 
     def each(self, question: str, **values: Any) -> Iterator[Row]:
-        """Yield the rows of a query one by one, for queries over a long history. `question` is the name of the
-        query.
+        """Yield the rows of the query `question` one by one, for queries over a long history; TooLong after the time of
+        `time_to_read`.
         """
         text = TEXTS[question]
         for name in self._absent:
@@ -137,7 +137,9 @@ class Reader(AbstractContextManager["Reader"]):
         return [row["cluster"] for row in self.ask("clusters")]
 
     def waiting(self, cluster: str, method: str, ids: Sequence[str] = (), user: str | None = None) -> list[Row]:
-        """Return waiting jobs, by id or user, with the wait prediction of each."""
+        """Return waiting jobs, by id or user, with the wait prediction of each. The id of an array stands for its
+        tasks.
+        """
         of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
             return self.ask("waiting", **of)

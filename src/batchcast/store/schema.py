@@ -174,7 +174,7 @@ few.
 
 @event.listens_for(metadata, "after_create")
 def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
-    """Creates the index `jobs_open` last, and the view, after all tables."""
+    """Create the index `jobs_open` last, and the view, after all tables."""
     for words in (*OPEN_LAST, FORECAST_OUTCOMES):
         connection.execute(text(words))
 

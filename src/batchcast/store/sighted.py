@@ -87,7 +87,10 @@ def write_once(path: Path, cluster: str, sightings: Sequence[Sighting], sighted_
 
 
 def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
-    """Find the row that a sighting belongs to."""
+    """Return the row of `rows` (runs with the same job id and submit time, oldest first) that the nth sighting belongs
+    to; None if the sighting shows a new run.
+    """
+    # The run with the same start, else the nth run, else the latest run that the sighting can belong to.
     for row in rows:
         # a start of NaN equals no stored start
         if row["start_time"] == s.start_time and row["end_time"] in (None, sql_value(s.end_time)):

@@ -50,7 +50,7 @@ def digest_of(token: str) -> str:
 
 
 def user_of(token_rows: Mapping[str, Mapping[str, Any]], token: str, now: float) -> str | None:
-    """Return the user of a token.
+    """Return the user of a token; None if the token is unknown, revoked or expired.
 
     >>> row = {"digest": digest_of(token_of(bytes(36))), "user_id": "ada", "expires": 20.0, "revoked": None}
     >>> user_of({"00000000": row}, token_of(bytes(36)), 10.0), user_of({"00000000": row}, token_of(bytes(36)), 20.0)
@@ -68,7 +68,9 @@ def state_of(row: Mapping[str, Any], now: float) -> str:
 
 
 def issue(connection: Connection, random: bytes, user: str, label: str, now: float, until: float) -> str:
-    """Store a new token and return its text, which cannot be recovered later."""
+    """Store a new token, valid from `now` until `until` (epoch seconds), and return its text, which cannot be recovered
+    later.
+    """
     from .schema import tokens
 
     token = token_of(random)
@@ -78,7 +80,9 @@ def issue(connection: Connection, random: bytes, user: str, label: str, now: flo
 
 
 def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
-    """Revoke tokens."""
+    """Revoke tokens, and return the ids of those that were not revoked before; if an id is unknown, raise UsageError
+    and revoke none.
+    """
     from .schema import tokens
 
     revoked = {row.id: row.revoked for row in connection.execute(tokens.select().where(tokens.c.id.in_(ids)))}

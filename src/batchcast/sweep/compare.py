@@ -37,7 +37,15 @@ YES_NO = {True: "yes", False: "no"}
 
 
 def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Return one flat row for each log, period, settings and plan, in the study's order."""
+    """Return one flat row for each log, period, settings and plan, in the study's order; the reference is the plan
+    `against` (`POLICY, PREDICTOR`), by default the first plan.
+    """
+    # Measures are means over the replicates, or the values of the log itself if there are none. `replicated` and
+    # `ratios`: the paired difference from and the ratio to the reference over the replicates. `differences`: the
+    # difference on the log itself, with its 90 % interval over user-weeks. `users_longer`: share of the users with at
+    # least 50 jobs whose mean wait is above 1.1 times their mean wait under the reference. `frontier`: whether no other
+    # plan for the same log, period and settings has both a smaller mean bounded slowdown and a smaller longest wait;
+    # plans with perfect knowledge are ignored.
     plans = [f"{policy}, {predictor}" for policy, predictor in table.select(PLAN).unique(maintain_order=True).rows()]
     reference = against or plans[0]
     if reference not in plans:
@@ -143,6 +151,9 @@ def ablation(table: Any) -> list[dict[str, Any]]:
     """Return one flat row for each pair of plans whose policy or predictor differs by one word, in the study's
     order.
     """
+    # `without` is the word that one plan lacks, of the policy (`refresh=yes`) or the predictor (`kernel
+    # point=geometric`). `replicated` has each measure without the word minus the measure with it, and `ratios` their
+    # quotient: the word helps if the difference is above 0 and the quotient above 1.
     rows = []
     for cell, by_plan in _cells(table):
         for (plan, mine), (reference, bare) in product(by_plan.items(), repeat=2):

@@ -138,7 +138,7 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
 
 
 def _write(table: Any, path: Path, compression: str = "zstd", **options: Any) -> None:
-    """Writes a table to a file that appears only when it is complete."""
+    """Write a table to a file that appears only when it is complete."""
     import pyarrow.parquet as pq
 
     with whole_file(path) as beside:
@@ -176,7 +176,11 @@ def measured_seconds(folder: str | Path) -> Seconds:
 def estimate(
     tasks: Sequence[Task], finished: set[str], measured: Seconds, stated: float | None, workers: int
 ) -> list[dict[str, Any]]:
-    """Estimate the cost of a study."""
+    """Return the estimated cost of a study, one row per log and one for all logs: numbers of tasks, seconds per task,
+    core-hours, and time.
+    """
+    # The time assumes an equal share of the work for each worker, and is at least the longest task. `stated`, the
+    # study's own figure in seconds, is used if no similar task was measured; times are NaN if no run time is known.
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
         mine = [task for task in tasks if not log or task.log.name == log]

@@ -88,7 +88,7 @@ def local(workers: int) -> Iterator[Pool]:
 
 
 def _begin(path: list[str]) -> None:
-    """Prepares a worker: it ignores signals, which the parent handles, and uses the parent's module path."""
+    """Prepare a worker: it ignores signals, which the parent handles, and uses the parent's module path."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
@@ -183,7 +183,7 @@ def run(
     tick: Callable[[int], None] = lambda done: None,
     tell: Callable[[Failed], None] = lambda one: None,
 ) -> list[Failed]:
-    """Perform tasks on a pool, and store each result when it arrives."""
+    """Perform tasks on a pool, store each result with `keep` when it arrives, and return the tasks that failed."""
     # If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that ran
     # alone when a process died counts as failed.
     waiting, suspects = deque(tasks), deque[Task]()

@@ -163,7 +163,7 @@ def check(study: Study, path: str, text: str) -> None:
 
 
 def _check_words(study: Study, path: str, text: str) -> None:
-    """Checks a study's policies, predictors, settings and reference plans as the command line does."""
+    """Check a study's policies, predictors, settings and reference plans as the command line does."""
     from ..predict.registry import make
     from ..simulation.policies import policy_of
 
@@ -181,7 +181,7 @@ def _check_words(study: Study, path: str, text: str) -> None:
 
 
 def _in_file(path: str, text: str, word: str, check: Callable[[], object]) -> None:
-    """Runs a check and adds the study's file and line to its error."""
+    """Run a check and add the study's file and line to its error."""
     try:
         check()
     except UsageError as error:

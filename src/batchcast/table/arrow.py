@@ -19,7 +19,10 @@ from .trace import Trace
 
 
 def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Values | None:
-    """Convert a pyarrow ChunkedArray to a column of a trace."""
+    """Convert a pyarrow ChunkedArray to float64 numbers, names or ids, as `kind` says, or the Arrow type if `kind` is
+    empty; None for a nested type.
+    """
+    # `is_mixed`: the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
     import pyarrow as pa
 
     values = _unwrapped(pa, values)
@@ -106,7 +109,7 @@ def _names(pa: Any, values: Any, is_mixed: bool) -> Nominal:
 
 
 def _json_category(text: str) -> int | str:
-    """Decodes a JSON whole number or text; ValueError for any other value."""
+    """Decode a JSON whole number or text; ValueError for any other value."""
     value = json.loads(text)
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"not a whole number or a text: {text[:40]!r}")
@@ -195,7 +198,7 @@ def _table(pa: Any, table: Any, name: str) -> Any:
 
 
 def _check_names(names: Sequence[str], source: str) -> None:
-    """Raises InputError if a column name occurs twice or `submit_time` is missing."""
+    """Raise InputError if a column name occurs twice or `submit_time` is missing."""
     for column in names:
         if names.count(column) > 1:
             raise input_error(source, "two columns have the same name", value=column, hint="rename one of them")

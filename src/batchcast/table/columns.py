@@ -49,6 +49,7 @@ class LogInfo:
 
     def with_dropped(self, rule: str, count: int) -> LogInfo:
         """Return a copy in which more records are counted as left out by a rule."""
+        # A count of 0 is recorded too, and shows that the rule was applied.
         return replace(self, dropped={**self.dropped, rule: self.dropped.get(rule, 0) + int(count)})
 
     def with_note(self, note: str) -> LogInfo:
@@ -68,7 +69,7 @@ class Nominal:
 
     @classmethod
     def encode(cls, values: Sequence[Any] | np.ndarray) -> Nominal:
-        """Encode plain values.
+        """Encode plain values as a column with sorted categories, numbers before texts; None and NaN mean unknown.
 
         >>> Nominal.encode(["b", None, "a", "b"])
         Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=('a', 'b'))
@@ -210,6 +211,9 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     >>> as_column("run_time", ["12", None])
     array([12., nan])
     """
+    # None, NaN, NaT and NA mean unknown, and bytes are decoded as UTF-8. Dates can be datetime64, pandas or datetime
+    # values, or ISO 8601 texts in columns of instants; dates without a zone are in UTC and become seconds on the log's
+    # clock. Columns that batchcast does not declare become numbers if all values are numbers, else names.
     if isinstance(values, Nominal):
         return values
     array = _array(name, values)
@@ -367,7 +371,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
 
 
 def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
-    """Sort jobs by submit time, then job id, then row."""
+    """Return the row numbers of jobs in log order: by submit time, then job id, then row."""
     # Costs O(n log n), or O(n) if the jobs are in order already.
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)

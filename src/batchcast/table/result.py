@@ -41,6 +41,8 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     >>> by_column([{"a": 1}, {"a": 2, "b": "x"}])
     {'a': [1, 2], 'b': [None, 'x']}
     """
+    # A key that a row lacks becomes None. A mapping from measures to objects, such as `differences`, becomes columns
+    # named after each measure: `mae_s_difference` is the value, `mae_s_difference_low` the lower end of its interval.
     rows = [flat(row) for row in rows]
     return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
 
@@ -147,7 +149,7 @@ def info_to_json(info: LogInfo) -> dict[str, Any]:
 
 
 def arrow() -> tuple[Any, Any]:
-    """Import pyarrow and its Parquet module."""
+    """Import pyarrow and its Parquet module; UsageError with the install command if one of them is missing."""
     return _needed("pyarrow", NEEDED, "parquet"), _needed("pyarrow.parquet", NEEDED, "parquet")
 
 

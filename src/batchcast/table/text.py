@@ -23,7 +23,8 @@ _SHARE = re.compile(r".*_(?:share|rate)|share_.*|coverage_\d+|interval_\d+|users
 
 
 def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequence[str] = (), rows: int = ROWS) -> str:
-    """Format the first rows as a table of at most 100 characters per line.
+    """Format the first rows as a table of at most 100 characters per line; the last line says how many rows and columns
+    are not shown.
 
     >>> print(text_table({"predictor": ["a", "b"], "mae_s": [60.0, 5400.0], "apa": [0.5, None]}, "2 methods"))
     2 methods

@@ -169,6 +169,25 @@ class Trace(Result):
     def __getitem__(self, key: Any) -> np.ndarray | Trace | JobRecord:
         """Return a column by name, one job by its position, or the trace of selected rows.
 
+        Parameters
+        ----------
+        key
+            A column name, a position, or rows as a mask, a slice or row numbers.
+
+        Returns
+        -------
+        ndarray, JobRecord or Trace
+            A column of numbers is float64. A column of names has plain values, with None for unknown. `start_time` and
+            `end_time` are computed from submit time, wait and run time. A column that batchcast declares but the log
+            does not have contains only unknown values.
+
+        Raises
+        ------
+        UsageError
+            If neither the log nor batchcast has a column of this name.
+
+        Examples
+        --------
         >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [60, 90], "user_id": ["ada", None]})
         >>> log["user_id"].tolist(), log[log["run_time"] > 60]["submit_time"].tolist()
         (['ada', None], [5.0])
@@ -196,7 +215,7 @@ class Trace(Result):
         return job._replace(request=job.request._replace(row=row))
 
     def _check_name(self, name: str) -> None:
-        """Raises UsageError if neither the log nor batchcast has this column, so that a misspelt name is noticed."""
+        """Raise UsageError if neither the log nor batchcast has this column, so that a misspelt name is noticed."""
         if name not in self._columns and name not in COLUMNS:
             names = [*self._columns, *(made for made in _COMPUTED if made not in self._columns)]
             near = _ELSEWHERE.get(name)

@@ -227,7 +227,7 @@ def keys_are_numbers(order: Order) -> None:
 
 
 def _of_order(check: Callable[..., None]) -> Callable[[Order], None]:
-    """Converts a check of policies to a check of queue orders."""
+    """Convert a check of policies to a check of queue orders."""
 
     @wraps(check)
     def as_policies(order: Order) -> None:

@@ -239,7 +239,7 @@ def _points(make: Maker, log: Trace) -> list[tuple[float, Sequence[float]]]:
 
 
 def _in_range(answer: Prediction, where: str) -> None:
-    """Raises AssertionError if `answer` is not a valid prediction."""
+    """Raise AssertionError if `answer` is not a valid prediction."""
     assert isinstance(answer, Prediction), f"{where}: not a Prediction: {answer!r}"
     assert isinstance(answer.point, float), f"{where}: the point is not a float: {answer.point!r}"
     assert math.isfinite(answer.point), f"{where}: the point is {answer.point}"
@@ -401,7 +401,7 @@ WAIT_CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
 
 
 def _event(predictor: Any, state: SystemState, event: Any) -> None:
-    """Delivers one event to the state and to a predictor."""
+    """Deliver one event to the state and to a predictor."""
     state.apply(event)
     predictor.observe(event, state)
 

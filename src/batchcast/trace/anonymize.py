@@ -30,7 +30,9 @@ _BYTES = 32
 
 
 def key_of(path: str | Path) -> tuple[bytes, list[str]]:
-    """Read the key from a file, or create the file with a new random key."""
+    """Read the key from a file, or create the file (mode 0600) with a new random key of 256 bits; return also messages
+    for the user.
+    """
     target = Path(path)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -109,6 +111,10 @@ def anonymize(
     >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
     (['user_574cc7141791', 'user_aaf95e7aceb4'], [1.0, 2.0])
     """
+    # With `step`, instants are rounded down and durations up to multiples of `step` seconds, so that fewer rows can be
+    # identified by the times of a job (`linkable`). With `ids="renumber"`, job numbers count from 1 in log order, and
+    # tasks of an array stay together; job ids that contain other text are always replaced.
+    #
     # A token is the column's prefix and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value. For a
     # numeric name, the token is the 48 bits as a number. Names of all columns are replaced, except the status. Numbers
     # in declared columns are measurements and stay. Numbers in extra columns are dropped, because their meaning is
@@ -128,7 +134,8 @@ def anonymize(
 
 
 def linkable(trace: Trace) -> tuple[float, float]:
-    """Measure how many jobs can be identified by their times.
+    """Return the fraction of the jobs whose submit time and run time are unique in the log, and the fraction of the
+    users with such a job.
 
     Somebody who knows submit time and run time of one job, for example from an e-mail, can find the job's row. The
     row's token then identifies all other jobs of the job's user.

@@ -24,7 +24,7 @@ Masks = Mapping[str, np.ndarray]
 
 
 def reference(trace: Trace) -> Masks:
-    """Drops jobs without run time, allocated processors or time limit, as for the published reference schedules."""
+    """Drop jobs without run time, allocated processors or time limit, as for the published reference schedules."""
     return {
         "no run time": ~(trace.run_time > 0),
         "no allocated processors": ~(trace.number("alloc_procs") > 0),
@@ -33,39 +33,39 @@ def reference(trace: Trace) -> Masks:
 
 
 def no_run(trace: Trace) -> Masks:
-    """Drops jobs that never ran or whose run time is unknown."""
+    """Drop jobs that never ran or whose run time is unknown."""
     return {"no run time": np.isnan(trace.run_time)}
 
 
 def zero_run(trace: Trace) -> Masks:
-    """Drops jobs with a run time of 0 seconds."""
+    """Drop jobs with a run time of 0 seconds."""
     return {"run time 0": trace.run_time == 0}
 
 
 def no_procs(trace: Trace) -> Masks:
-    """Drops jobs with neither requested nor allocated processors."""
+    """Drop jobs with neither requested nor allocated processors."""
     return {"no processors": np.isnan(trace.procs())}
 
 
 def no_request(trace: Trace) -> Masks:
-    """Drops jobs without a requested time limit."""
+    """Drop jobs without a requested time limit."""
     return {"no request": ~(trace.req_time > 0)}
 
 
 def wide(trace: Trace) -> Masks:
-    """Drops jobs that are larger than the machine, if its size is known."""
+    """Drop jobs that are larger than the machine, if its size is known."""
     return {"wider than the machine": trace.procs() > trace.info.max_procs}
 
 
 def partial(trace: Trace) -> Masks:
-    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a separate record."""
+    """Drop parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a separate record."""
     status = trace.nominal("status")
     pieces = [word for word in status.categories if str(word).startswith("partial")]
     return {"a record of a part of a job": status.is_any(pieces)}
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Drops records that repeat a job number of the same cluster, except the last record with this number in log
+    """Drop records that repeat a job number of the same cluster, except the last record with this number in log
     order."""
     return {"a repeated job number": ~last_of_each_number(trace)}
 
@@ -76,7 +76,7 @@ RULES: Mapping[str, Callable[[Trace], Masks]] = MappingProxyType(
 
 
 def clean(trace: Trace, rules: Sequence[str]) -> Trace:
-    """Drop records by named rules, in the given order.
+    """Drop records by named rules (`RULES`), in the given order; NoAnswer if no job is left.
 
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, None]})
     >>> kept = clean(log, ["no_run"]); len(kept), dict(kept.info.dropped)
@@ -193,6 +193,8 @@ _LOW, _MOST_USED = 0.1, 5
 
 def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
     """Summarize a log: counts, spans, load and typical values."""
+    # `load` is the processor-seconds used divided by machine size times span (first submission to last end).
+    # `peak_procs` is the largest number of processors in use at once.
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     width = trace.procs(procs)
@@ -226,6 +228,9 @@ def request_use(trace: Trace) -> dict[str, Any]:
     >>> use["request_used_below_10"], use["usual_requests_s"], use["whole_hour_requests"]
     (0.5, [3600.0], 1.0)
     """
+    # `request_used_median`: median of run time / limit. `request_used_total`: sum of run times / sum of limits.
+    # `whole_hour_requests`: fraction of limits that are whole hours. `usual_requests`: fraction of jobs with one of the
+    # five most frequent limits, which `usual_requests_s` lists.
     run, request = trace.run_time, trace.req_time
     both = ~np.isnan(run) & (request > 0)
     used = run[both] / request[both]
@@ -252,6 +257,8 @@ def memory(trace: Trace) -> dict[str, Any]:
     >>> found = memory(log); found["per"], found["both"], found["used_total"], found["above"]
     ('processor', 2, 0.875, 0.5)
     """
+    # `used_total`: the fraction of the requested memory that was used; `above`: the fraction of jobs above their
+    # request; `copied`: the fraction of jobs whose use equals the request.
     use = memory_use(trace)
     asked, used = ~np.isnan(use.requested_kib), ~np.isnan(use.used_kib) & ~use.ended
     both = asked & used
@@ -367,7 +374,7 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 
 def _compare(trace: Trace, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, Pairs, int]:
-    """Compares the records of each group, which are next to each other. Returns which records to drop, which of them
+    """Compare the records of each group, which are next to each other. Returns which records to drop, which of them
     are outdated, the pairs of identical records, and how many records differ.
     """
     from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records

@@ -138,7 +138,8 @@ def folder_below(root: str, path: str, owner: int) -> Iterator[Folder]:
     """Open a directory below a root without following a link below the root.
 
     Every part of the path is opened relative to its parent, so that a user cannot replace a directory by a link between
-    a check and its use. The root itself may be a link, because the operator chose it.
+    a check and its use. The root itself may be a link, because the operator chose it. Raises InputError if the path is
+    not below the root, contains a link, or cannot be opened.
     """
     top, full = os.path.normpath(root), os.path.normpath(path)
     if not os.path.isabs(full) or os.path.commonpath([top, full]) != top:

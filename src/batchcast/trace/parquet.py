@@ -53,6 +53,7 @@ def read_parquet(path: str | Path) -> Trace:
 
 def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
     """Read a log from the bytes of a Parquet file; checksums of pages are verified."""
+    # A table with sacct's columns (JobID and Submit) is read as a sacct dump.
     pa, pq = arrow()
     try:
         about = pq.ParquetFile(pa.BufferReader(data)).metadata
@@ -185,6 +186,9 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 
     Memory does not grow with the length of the log.
     """
+    # The folder is written under a temporary name and renamed. The jobs of the pieces can be in any order; a month to
+    # which jobs come late is sorted at the end.
+    #
     # Memory contains about two pieces and `JOBS_IN_MEMORY` jobs, and for an unsorted log the largest month. Names are
     # stored once.
     place = Path(path)
@@ -212,7 +216,7 @@ class _Writer:
         self.month_pieces: list[Trace] = []
 
     def write(self, pieces: Iterable[Trace]) -> dict[str, Any]:
-        """Writes all pieces and returns the content of `_log.json`."""
+        """Write all pieces and return the content of `_log.json`."""
         info, dropped, notes = LogInfo(), Counter[str](), list[str]()
         for piece in pieces:
             info = piece.info
@@ -235,7 +239,7 @@ class _Writer:
         }
 
     def take(self, piece: Trace) -> None:
-        """Splits a piece by month; writes the previous month when a new one begins."""
+        """Split a piece by month; write the previous month when a new one begins."""
         limits = piece.req_time[np.isfinite(piece.req_time) & (piece.req_time > 0)]
         self.largest = max(self.largest, float(limits.max(initial=-np.inf)))
         for name in piece.names:
@@ -250,7 +254,7 @@ class _Writer:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
-        """Writes the jobs that are collected in memory; unless `all_of_it`, jobs with the latest submit time stay in
+        """Write the jobs that are collected in memory; unless `all_of_it`, jobs with the latest submit time stay in
         memory."""
         if not self.month_pieces:
             return
@@ -262,7 +266,7 @@ class _Writer:
             self.keep(self.month, trace.take(np.arange(cut)))
 
     def keep(self, month: str, trace: Trace) -> None:
-        """Writes one more file with jobs of a month."""
+        """Write one more file with jobs of a month."""
         parts = self.parts.setdefault(month, [])
         name = f"month={month}/part-{len(parts):03d}.parquet"
         (self.folder / name).parent.mkdir(exist_ok=True)
@@ -270,7 +274,7 @@ class _Writer:
         parts.append(Part(name, len(trace), float(trace.submit_time[0]), float(trace.submit_time[-1])))
 
     def sort(self, month: str) -> None:
-        """Replaces the overlapping files of a month by one sorted file."""
+        """Replace the overlapping files of a month by one sorted file."""
         parts = self.parts.pop(month)
         trace = joined([read_parquet(self.folder / part.path) for part in parts])
         for part in parts:

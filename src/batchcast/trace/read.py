@@ -282,7 +282,7 @@ def sniff(sample: bytes) -> str | None:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raises InputError if the text is recognised as something other than a log, for example the
+    """Raise InputError if the text is recognised as something other than a log, for example the
     output of `scontrol show job`."""
     from ..formats.slurm.sacct_lines import named_text
 
@@ -292,7 +292,7 @@ def _refuse_named(source: Source, sample: bytes) -> None:
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:
-    """Raises InputError for a text of no known format."""
+    """Raise InputError for a text of no known format."""
     junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")

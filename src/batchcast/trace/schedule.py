@@ -28,7 +28,7 @@ AGAIN = "batchcast evaluate LOG -o FOLDER, then its FOLDER"
 
 
 def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
-    """Read the result of `evaluate`."""
+    """Read the result of `evaluate` from a report's folder or its result.json; return also the folder."""
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
     try:
@@ -48,7 +48,7 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
 
 
 def _check(document: Any, name: str) -> None:
-    """Raises InputError if a document is not a result of `evaluate` in a supported version."""
+    """Raise InputError if a document is not a result of `evaluate` in a supported version."""
     schema = document.get("schema") if isinstance(document, Mapping) else None
     parts, expected = schema.split("/") if isinstance(schema, str) else [], f"batchcast/{VERB}/{VERSION}"
     if len(parts) != 3 or parts[0] != "batchcast":
@@ -141,7 +141,7 @@ _ROWS = 65_536  # number of values that are converted to Python numbers at a tim
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
-    """Read a schedule that `write_schedule` wrote."""
+    """Read a schedule that `write_schedule` wrote: job_id as text, the other columns as float64, each of shape (n,)."""
     try:
         with file_errors(path, "cannot be read"), Path(path).open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n")
@@ -176,7 +176,11 @@ def is_schedule(name: str) -> bool:
 
 
 def read_starts(path: str | Path) -> dict[str, np.ndarray]:
-    """Read a schedule of another program from a CSV file with a header."""
+    """Read a schedule of another program from a CSV file (plain, gzip or xz) with a header: its columns by name, times
+    in seconds, NaN for unknown.
+    """
+    # `NAMES` has the accepted column names. Jobs without a start are left out; a missing end is the start plus the run
+    # time.
     header, numbered = _fields(path)
     place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
     if missing := [key for key in ("job_id", "start_time") if key not in place]:

@@ -37,12 +37,12 @@ _REFUSED = {
 
 
 class Source:
-    """A file, a pipe or standard input as blocks of uncompressed bytes of at most 1 MiB."""
+    """A file, a pipe or standard input (`-`) as blocks of uncompressed bytes of at most 1 MiB."""
 
     def __init__(self, path: str | Path, *, strict: bool = False, regular: bool = False) -> None:
         self.path = str(path)
         self.name = "standard input" if self.path == STDIN else self.path
-        self.damage = ""
+        self.damage = ""  # a sentence about a damaged archive; its blocks end early
         self._strict = strict
         self._regular = regular
         self._ceilings = Ceilings.set()
@@ -87,7 +87,7 @@ class Source:
             raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from None
 
     def _read(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the blocks of an open file and updates the checksum."""
+        """Yield the blocks of an open file and update the checksum."""
         while block := file.read(BLOCK):
             self._hash.update(block)
             self._packed += len(block)
@@ -122,7 +122,7 @@ class Source:
             self._damaged(f"the {kind} archive is damaged ({error})", unpacked_bytes)
 
     def _damaged(self, what: str, got: int) -> None:
-        """Records the damage; raises InputError if strict or if there is no text at all."""
+        """Record the damage; raise InputError if strict or if there is no text at all."""
         if self._strict or not got:
             raise input_error(self.name, what, hint="fetch the file again and compare its checksum")
         self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be truncated"

@@ -48,6 +48,9 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
+    # A symbolic link is followed, unless it belongs to another user and is in a shared sticky folder such as /tmp. If
+    # the target is a device or pipe, the block writes to it directly.
+    #
     # A reader of the target finds the earlier or the new file at any time, even if the block is interrupted. The
     # temporary name is random: in a folder that others can write to, they could otherwise place a symbolic link with
     # this name and make this process overwrite another file. OSErrors are raised.
@@ -63,7 +66,7 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def _refuse_planted(path: Path) -> None:
-    """Raises PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows every
+    """Raise PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows every
     link."""
     for _ in range(40):  # maximum number of symbolic links in a row, as in the kernel
         if not path.is_symlink():
@@ -103,7 +106,7 @@ def discard_unfinished() -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes a file or a folder."""
+    """Remove a file or a folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -115,6 +118,9 @@ def folder(target: str | Path) -> Iterator[Path]:
     """A context manager with an empty folder to write to; its files move to the target when the block ends without an
     error.
     """
+    # Other files in an existing folder stay; files with the same names are replaced, each in one step. A schedule of an
+    # earlier report that the new report does not have is removed. If the folder cannot be written, the error is raised
+    # before results are computed.
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
         raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="give another name with -o")
@@ -146,7 +152,7 @@ def _machine() -> str:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Removes leftovers of this user's killed processes in a folder, once per process."""
+    """Remove leftovers of this user's killed processes in a folder, once per process."""
     if parent in _SWEPT:
         return
     _SWEPT.add(parent)
@@ -165,7 +171,7 @@ def _is_old(path: Path) -> bool:
 
 
 def _move(path: Path, place: Path) -> None:
-    """Moves the new files to the target folder. If two processes write a report at the same time, they take turns, so
+    """Move the new files to the target folder. If two processes write a report at the same time, they take turns, so
     that all files are from the later report."""
     try:
         path.rename(place)  # rename succeeds if the target does not exist or is an empty folder
@@ -185,7 +191,7 @@ def _move(path: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Waits until no other process of this user moves files into the folder; does not wait on file systems without
+    """Wait until no other process of this user moves files into the folder; do not wait on file systems without
     locks.
     """
     number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -33,7 +33,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) -> None:
-    """Write a log as batchcast's own CSV."""
+    """Write a log as batchcast's own CSV; `mark_formulas` puts a ' before texts that a spreadsheet would take for a
+    formula.
+    """
     # There is one line per job. `submit_time` and `eligible_time` are epoch seconds, so that dates do not depend on the
     # log's clock.
     names, columns = header_and_texts(trace)
@@ -121,7 +123,9 @@ FOLDER = "folder"
 
 
 def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, mark_formulas: bool = False) -> str:
-    """Write a log in the format that the ending of the path names."""
+    """Write a log in the format `kind`, by default the format that the ending of the path names, and return the
+    format.
+    """
     kind = kind or kind_of(path)
     check_formulas(path, kind, mark_formulas)
     writers: dict[str, Callable[[Trace, str | Path], object]] = {
@@ -176,7 +180,7 @@ def write_trace(trace: Trace, path: str | Path) -> None:
 
 
 def _write_batsim(trace: Trace, path: str | Path) -> None:
-    """Writes a log as a Batsim workload."""
+    """Write a log as a Batsim workload."""
     from ..formats.batsim import write_batsim_workload
 
     with _text_file(path) as out:

@@ -36,7 +36,9 @@ class MappedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """A column map."""
+    """The content of a column map: which columns of a CSV file become which columns of batchcast, and in which
+    units.
+    """
 
     name: str  # Name of the map, and its columns
     columns: tuple[MappedColumn, ...]
@@ -109,7 +111,9 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
 
 def find_columns(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
-    """Find the mapped columns in the header of a file."""
+    """Return the position of each mapped column in the header of a file; InputError if the file lacks a mapped
+    column.
+    """
     for column in mapped.columns:
         if column.source not in header:
             what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"
@@ -161,7 +165,7 @@ def _column(target: str, value: Any, source: str, table: str) -> MappedColumn:
 
 
 def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:
-    """Raises UsageError, with similar names as a hint, if a key is not accepted."""
+    """Raise UsageError, with similar names as a hint, if a key is not accepted."""
     for name in given:
         if name not in accepted:
             hint = did_you_mean(name, accepted, 2)

@@ -33,13 +33,16 @@ _FORMS = {
 def read_mapped_csv(
     blocks: Iterable[bytes], mapped: ColumnMap, source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC
 ) -> Trace:
-    """Read a CSV text through a column map.
+    """Read a CSV text through a column map; times are epoch seconds.
 
     >>> from batchcast.formats.csv.column_map import make_map
     >>> plain = {"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "hours"}}}
     >>> read_mapped_csv([b"sub,wall\\n60,2\\n"], make_map(plain, "m")).req_time.tolist()
     [7200.0]
     """
+    # A row without a submit time or with another number of cells is dropped and counted; other values that cannot be
+    # read are unknown and counted. Columns that the map does not name are ignored and counted.
+    #
     # Run time and wait are the mapped columns, or are computed from `start_time` and `end_time` as for a Slurm dump
     # (`times`).
     problems = Problems(source, strict)
@@ -69,7 +72,7 @@ class _Table:
         self.columns = LogColumns({c.target: _words(c, mapped) for c in names if c.target != "job_id"})
 
     def add(self, columns: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
-        """Adds the mapped columns of some rows; drops rows without a submit time."""
+        """Add the mapped columns of some rows; drop rows without a submit time."""
         texts = dict(zip(self._by_target, columns))
         submit, later = self.stamps("submit_time", texts["submit_time"])
         missing = np.isnan(submit)

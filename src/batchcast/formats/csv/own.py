@@ -41,7 +41,7 @@ def is_own(header: Sequence[str]) -> bool:
 
 
 def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
-    """Return the header and all columns as texts.
+    """Return the header and all columns as texts; unknown values are empty, and instants are epoch seconds.
 
     >>> header_and_texts(Trace.from_arrays({"submit_time": [2.5], "tag": ["7"], "run_time": [None]}))
     (['job_id', 'submit_time', 'tag:text', 'run_time'], [['1'], ['2.5'], ['7'], ['']])
@@ -69,12 +69,14 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
 
 
 def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """Read batchcast's own CSV.
+    """Read batchcast's own CSV; times are epoch seconds.
 
     >>> trace = read_own_csv([b"job_id,submit_time,run_time,speed\\n7,10,,2.5\\n"])
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.number("speed").tolist()
     ([7], [nan], [2.5])
     """
+    # A row without a submit time or with another number of cells is dropped and counted; other values that cannot be
+    # read are unknown and counted.
     problems = Problems(source, strict)
     rows = CsvRows(blocks, source, problems)
     named = [_unmarked(name) for name in rows.header]

@@ -55,14 +55,16 @@ class CsvRows:
     def batches(
         self, positions: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
     ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
-        """Yield the rows in batches of some ten thousand."""
+        """Yield the line numbers and the cells, one tuple per column, of some ten thousand rows at a time."""
+        # If a row over several lines contains a line that is a record by itself (`is_record`), the row began with a
+        # stray quote, and only its first line is dropped.
         self._is_record = is_record
         numbered = self._rows()
         while batch := list(islice(numbered, _BATCH)):
             yield [line for line, _ in batch], list(zip(*([row[k] for k in positions] for _, row in batch)))
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the cells of each good row; drops and counts broken rows."""
+        """Yield the line number and the cells of each good row; drop and count broken rows."""
         feed = self._feed
         while True:
             row: list[str] = []
@@ -181,7 +183,7 @@ class _Feed:
         self.row_done()
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
-        """Yield the decoded lines with their numbers; reports bytes that do not fit the encoding."""
+        """Yield the decoded lines with their numbers; report bytes that do not fit the encoding."""
         pieces = (lines.removesuffix(b"\n").split(b"\n") for lines in whole_lines(unix_text(blocks)))
         for number, raw in enumerate(chain.from_iterable(pieces), 1):
             if number == 1 and raw.startswith(_UTF16):
@@ -197,7 +199,7 @@ class _Feed:
 
 
 def check_header(header: Sequence[str], source: str) -> None:
-    """Check a header."""
+    """Raise InputError if a header has no column name, or a column name twice."""
     if not any(header):
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")
     for name in header:

@@ -47,7 +47,7 @@ def looks_like_pbs(sample: str) -> bool:
 
 
 def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
-    """Read an accounting log.
+    """Read an accounting log: one job per E record (a job ended), with times in epoch seconds.
 
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
     >>> trace = read_pbs([line.encode()])
@@ -91,7 +91,7 @@ class _Log:
         self._parents = self._late = 0
 
     def take(self, text: str, before: int) -> None:
-        """Reads whole lines; `before` is the number of lines of the text before these lines."""
+        """Read whole lines; `before` is the number of lines of the text before these lines."""
         records = _RECORD.findall(text)
         if len(records) == text.count("\n") + 1:
             for line, (kind, job, message) in enumerate(records, before + 1):
@@ -106,7 +106,7 @@ class _Log:
             self.flush()
 
     def _deal(self, line: int, kind: str, job: str, message: str) -> None:
-        """Stores an E record (a job ended), or counts a record of another type."""
+        """Store an E record (a job ended), or count a record of another type."""
         if kind == "E":
             self._ends.append((line, job, message.strip()))
             return
@@ -117,7 +117,7 @@ class _Log:
             self._gone.add(job)
 
     def flush(self) -> None:
-        """Converts the stored E records (ended jobs) to columns."""
+        """Convert the stored E records (ended jobs) to columns."""
         ends, self._ends = self._ends, []
         lines, jobs = [line for line, _, _ in ends], [job for _, job, _ in ends]
         texts = columns_of([message for _, _, message in ends], _TEXTS)
@@ -151,7 +151,7 @@ class _Log:
         self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
-        """Return all numeric columns of a batch of records, and adds the texts of the status."""
+        """Return all numeric columns of a batch of records, and add the texts of the status."""
 
         def count(key: str) -> np.ndarray:
             return positive(_plain(texts[key]))
@@ -193,7 +193,7 @@ class _Log:
         }
 
     def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-        """Return durations in seconds; reports texts that are not durations."""
+        """Return durations in seconds; report texts that are not durations."""
         values = self._times.numbers(texts)
         what = f"{key} that are not durations (accepted: seconds, H:M:S)"
         self._problems.unknown_at(np.flatnonzero(np.isinf(values)).tolist(), lines, what, texts)
@@ -290,7 +290,7 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
 
 @lru_cache(maxsize=MOST_CACHED)
 def allocated(vnodes: str, hosts: str) -> tuple[float, float]:
-    """Return the processors and nodes that were allocated to a job.
+    """Return the processors and nodes that were allocated to a job, from exec_vnode and exec_host; NaN means unknown.
 
     >>> allocated("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4")
     (8.0, 2.0)

@@ -37,7 +37,8 @@ SKIPPED = ("B", "M")
 
 
 def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Parse the output of qstat.
+    """Return the id and the attributes of every job in the output of qstat, as text or JSON; nested JSON resources
+    become flat names such as `Resource_List.x`.
 
     >>> parse_qstat("Job Id: 7.pbs\\n    Job_Name = a = b\\n    job_state = Q\\n")
     [('7.pbs', {'Job_Name': 'a = b', 'job_state': 'Q'})]
@@ -87,7 +88,9 @@ def _flat(attributes: object) -> dict[str, str]:
 
 
 def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
-    """Convert the attributes of one job to a sighting."""
+    """Convert the attributes of one job, with times in UTC, to a sighting; None for the parent of an array and for a
+    moved job.
+    """
     # `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime`
     # it never ran, and left the queue at `mtime`. Torque names the start `start_time` and the end `comp_time`, and
     # requests processors as `nodes=2:ppn=4`.
@@ -181,7 +184,8 @@ def size_kib(text: str) -> float:
 
 @lru_cache(maxsize=MOST_CACHED)
 def requested(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
-    """Return the processors and GPUs that a job requested.
+    """Return the processors and GPUs that a job requested, from Resource_List.ncpus, .select and .nodes; NaN means
+    unknown.
 
     >>> requested("", "2:ncpus=4:ngpus=1+ncpus=8", ""), requested("1", "", "2:ppn=8+n7#shared"), requested("6", "", "")
     ((16.0, 2.0), (17.0, 0.0), (6.0, nan))

@@ -68,12 +68,14 @@ class Conf:
 
 
 def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gres: str = "") -> dict[str, str]:
-    """Return the texts that scontrol would print for a slurm.conf.
+    """Return the texts that scontrol would print for a slurm.conf: `node.txt`, `partition.txt` and `config.txt`.
 
     >>> texts = dumps_of("NodeName=n[1-2] Sockets=2 CoresPerSocket=8\\nPartitionName=all Nodes=ALL MaxTime=60")
     >>> texts["node.txt"].splitlines()[1]
     'NodeName=n2 CPUTot=16 Sockets=2 ThreadsPerCore=1 State=IDLE'
     """
+    # gres.conf adds the types of devices that slurm.conf counts without a type.
+    #
     # DEFAULT lines apply to the lines after them, and names of settings are case-insensitive (slurm.conf(5)). Nodes are
     # sorted by name and number, as in slurmctld's table. A node without the key CPUs has sockets times cores times
     # threads. Nodes in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
@@ -162,7 +164,7 @@ def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -
 
 
 def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> None:
-    """Stores the settings of one line in scontrol's spelling; `added` means that the line uses `+=`."""
+    """Store the settings of one line in scontrol's spelling; `added` means that the line uses `+=`."""
     spelled = {name.lower(): name for name in _SETTINGS}
     for key, value in words.items():
         name = spelled.get(key, "")
@@ -196,13 +198,13 @@ def _spelled_row(words: Mapping[str, str], spelled: Mapping[str, str], place: st
 
 
 def _check_whole_number(name: str, value: str, place: str) -> None:
-    """Raises InputError if a value is not a whole number."""
+    """Raise InputError if a value is not a whole number."""
     if not re.fullmatch(r"-?[0-9]{1,18}", value):
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
 
 def _names(text: str | tuple[str, ...], place: str, expand: Names) -> tuple[str, ...]:
-    """Return the names of a host list, or given names; counts them towards the limit on all lists. InputError with the
+    """Return the names of a host list, or given names; count them towards the limit on all lists. InputError with the
     place if the list is broken or too long."""
     try:
         return expand(text)

@@ -54,7 +54,8 @@ def looks_like_job_json(sample: bytes) -> bool:
 
 
 def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[str]], list[str]]:
-    """Return the jobs and their steps as columns with sacct's names.
+    """Return the jobs and their steps as columns with sacct's names, and the errors that Slurm itself reported in the
+    JSON documents.
 
     >>> columns, _ = job_columns(b'{"jobs": [{"job_id": 7, "time": {"submission": 60, "limit": {"set": true,'
     ...                          b' "infinite": false, "number": 90}}, "state": {"current": ["FAILED"]}}]}')

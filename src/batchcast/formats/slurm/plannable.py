@@ -58,7 +58,8 @@ class Plannable(NamedTuple):
 
 
 def plannable(record: Mapping[str, str]) -> Plannable:
-    """Convert one record of squeue's output.
+    """Convert one record of squeue's output; BatchcastError if the job has no id, submit time, state or readable time
+    limit.
 
     >>> job = plannable({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00", "BatchFlag": "1"})
     >>> job.limit, job.waits, job.special
@@ -151,7 +152,8 @@ _PERIODS = {"HOURLY": 3600.0, "DAILY": 86400.0, "WEEKDAY": 86400.0, "WEEKEND": 8
 
 
 def next_outage(reservations: Iterable[Mapping[str, str]], now: float) -> float:
-    """Return when the next reservation begins, in epoch seconds.
+    """Return when the next reservation begins, in epoch seconds: infinity if there is none, `now` if a reservation has
+    no readable start.
 
     >>> next_outage([{"StartTime": "100", "Flags": "DAILY"}], 200.0), next_outage([], 0.0)
     (86500.0, inf)
@@ -183,11 +185,12 @@ class Submitted(NamedTuple):
 
 
 def submitted(submit_line: str, script: str) -> Submitted:
-    """Read the submit line and the script of a job.
+    """Return what planning needs to know from the submit line, as accounting recorded it, and the script of a job.
 
     >>> submitted("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH -t 20\\n"), submitted("sbatch job.sh", "#!/bin/sh\\n")
     (Submitted(signal='', limit=600.0), Submitted(signal='', limit=nan))
     """
+    # A --time in the submit line overrides a --time in the script, as in sbatch.
     named = (parse_script(text).get("time", "") for text in (f"#SBATCH {submit_line}", script))
     try:
         limit = parse_duration(next(filter(None, named), ""))

@@ -74,7 +74,8 @@ _RULES = {name: kind for kind, names in _REASONS.items() for name in names.split
 
 @lru_cache(1024)  # many waiting jobs have the same reason
 def rule(reason: str) -> Rule:
-    """Return the rule that says what ends a Slurm reason for waiting.
+    """Return the rule that says what ends a reason for waiting, as Slurm 22.05 to 24.11 prints it; an unknown reason
+    counts as waiting in the queue.
 
     >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
     ('administrator', 'limit', 'machine')
@@ -124,7 +125,8 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
 
 def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     """Whether a Slurm reason for waiting is outdated. Slurm keeps a reason until the scheduler considers the job again,
-    perhaps hours later.
+    perhaps hours later. A reason is outdated if all nodes that it names are up, or if it is the array's task limit and
+    no task runs.
 
     >>> no_longer("ReqNodeNotAvail, UnavailableNodes:n[2-3]", {"n3"}, False), no_longer("Priority", set(), False)
     (False, False)

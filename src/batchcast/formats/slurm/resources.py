@@ -25,7 +25,8 @@ _LONGEST = 255
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the names of a host list, in the order written.
+    """Return the names of a host list, in the order written; UsageError if the list is broken or has more than a
+    million names.
 
     >>> expand("t[1-3,07],m1"), expand("r[1-2]n[1-2]"), expand("(null)")
     (('t1', 't2', 't3', 't07', 'm1'), ('r1n1', 'r1n2', 'r2n1', 'r2n2'), ())
@@ -139,11 +140,12 @@ def parse_tres(text: str) -> dict[str, str]:
 
 
 def tres_gpus(text: str) -> float:
-    """Return the number of GPUs in a TRES string.
+    """Return the number of GPUs in a TRES string: 0 if it names no GPUs, NaN if it is empty.
 
     >>> tres_gpus("cpu=4,gres/gpu=3,gres/gpu:a100=2"), tres_gpus("cpu=4"), tres_gpus("")
     (3.0, 0.0, nan)
     """
+    # `gres/gpu` counts all GPUs; without it, typed entries (`gres/gpu:a100`) are added.
     amounts = parse_tres(text)
     if not amounts:
         return math.nan

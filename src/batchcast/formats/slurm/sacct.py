@@ -57,7 +57,7 @@ def looks_like_sacct(sample: str) -> bool:
 
 
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
-    """Read a `sacct -P` dump.
+    """Read a `sacct -P` dump; times are epoch seconds.
 
     >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
     >>> trace = read_sacct([text.encode()])
@@ -120,6 +120,7 @@ def read_sacct_json(
     >>> trace = read_sacct_json([b'{"jobs": [', job, b"]}"]); trace.req_time.tolist(), trace.wait_time.tolist()
     ([120.0], [nan])
     """
+    # squeue's start of a waiting job is Slurm's forecast and is ignored.
     from .job_json import job_columns  # imported late, because text does not need msgspec
 
     columns, notes = job_columns(b"".join(blocks), source)
@@ -198,7 +199,11 @@ class Batch:
         return None if index is None else self.columns[index]
 
     def stamps(self, name: str, submit: np.ndarray | None = None) -> Stamps:
-        """Parse a column of time stamps. Values that stand for "no time" are unknown (`without_zeros`)."""
+        """Parse a column of time stamps to epoch seconds; NaN for "no time" (`without_zeros`) and for a missing
+        column.
+        """
+        # For times in an hour that a clock change repeats, the second array has the seconds from the first to the
+        # second pass of the hour.
         texts = self.text(name)
         if texts is None:
             return no_stamps(len(self.lines))
@@ -308,7 +313,7 @@ class _Table:
         self._memo = {kind: Memo(parse) for kind, parse in PARSERS.items()}
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
-        """Adds columns with one order of fields; drops records without a submit time."""
+        """Add columns with one order of fields; drop records without a submit time."""
         self.names = layout.positions
         batch = Batch(layout, columns, numbers, self.problems, self._clock, self._memo)
         submit = batch.stamps("submit")[0]
@@ -365,7 +370,7 @@ class _Table:
     def _times(
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return run times and waits, and counts jobs that had not finished."""
+        """Return run times and waits, and count jobs that had not finished."""
         states = Nominal(status, tuple(self.columns.words["status"].names))
         start = batch.stamps("start", submit) if batch.text("start") is not None else None
         end = batch.stamps("end", submit)

@@ -161,7 +161,7 @@ class _Ways:
         return [k for k, name in enumerate(self.names) if name in _CHECKS and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
-        """Keeps the assignments in which texts equal the options in the submit command, if exactly one reading of the
+        """Keep the assignments in which texts equal the options in the submit command, if exactly one reading of the
         command fits."""
         if "submitline" not in self.names:
             return
@@ -174,7 +174,7 @@ class _Ways:
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 
     def _agree(self, options: Mapping[str, str]) -> bool:
-        """Keeps the assignments in which texts that contain a delimiter equal the command's options. Returns whether at
+        """Keep the assignments in which texts that contain a delimiter equal the command's options. Returns whether at
         least one text equals its option and at least one assignment remains.
         """
         agrees = False
@@ -197,7 +197,7 @@ class _Ways:
         return fields
 
     def _keep(self) -> None:
-        """Drops the assignments that are not part of a split of the whole line."""
+        """Drop the assignments that are not part of a split of the whole line."""
         forward = range(len(self.edges))
         for side, reached, columns in ((0, {0}, forward), (1, {self.surplus}, forward[::-1])):
             for k in columns:
@@ -351,7 +351,7 @@ class StepPeaks:
                 self._before_any.add(name)
 
     def _take_gpus(self, key: Key, text: str) -> None:
-        """Reads the GPU use of one step: `gres/gpuutil` is in percent, summed over GPUs."""
+        """Read the GPU use of one step: `gres/gpuutil` is in percent, summed over GPUs."""
         tres = parse_tres(text)
         if _PERCENT.fullmatch(percent := tres.get("gres/gpuutil", "")):
             self._raise_to("used_gpus", key, float(percent) / 100.0)
@@ -359,11 +359,16 @@ class StepPeaks:
             self._raise_to("used_gpu_mem_kib", key, memory)
 
     def _raise_to(self, name: str, key: Key, value: float) -> None:
-        """Stores the value of a step if it is the largest value of the record so far."""
+        """Store the value of a step if it is the largest value of the record so far."""
         self._most[name][key] = max(value, self._most[name].get(key, 0.0))
 
     def by_record(self, ids: Sequence[object], nodes: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return what the steps of each job used."""
+        """Return what the steps of each job used as columns, shape (n,), NaN if no step was measured; and whether a
+        step was killed for its memory.
+        """
+        # `used_mem_kib` is for the whole job: the peak of the busiest node times the nodes. `used_gpus`: the GPUs that
+        # the record's busiest step kept busy. `used_gpu_mem_kib`: GPU memory of the step that used most, summed over
+        # GPUs.
         keys = list(self._keys(ids))
         used = {
             name: np.array([math.nan if key is None else most.get(key, math.nan) for key in keys], dtype=float)
@@ -489,7 +494,7 @@ class Records:
     def _without_misfits(
         self, layout: Layout, columns: Columns, numbers: list[int], odd: Set[int]
     ) -> tuple[Columns, list[int]]:
-        """Drops records in which the state and one more column do not have their format, because the fields are
+        """Drop records in which the state and one more column do not have their format, because the fields are
         shifted.
         """
         states = columns[layout.positions["state"]] if "state" in layout.positions else ()
@@ -578,7 +583,7 @@ class Records:
         return taken
 
     def _count_mended(self, line: str, is_mended: bool) -> None:
-        """Counts a repaired line and stores the first repaired line as an example."""
+        """Count a repaired line and store the first repaired line as an example."""
         if is_mended:
             self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
             self.mended += 1
@@ -611,7 +616,7 @@ _SHOW_JOB = re.compile(r"JobId=\d+ (ArrayJobId=|HetJobId=|JobName=)")
 
 
 def named_text(line: str) -> tuple[str, str] | None:
-    """Recognise a text by its first line.
+    """Return what a text is, from its first line, and how to get a readable log instead; None for other texts.
 
     >>> named_text("7|ada|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:10:00")[0]
     'a sacct dump without its header line'

@@ -67,7 +67,7 @@ def not_heard(options: Mapping[str, str]) -> list[str]:
 
 
 def parse_script(text: str) -> dict[str, str]:
-    """Return the options in the #SBATCH lines of a script.
+    """Return the options in the #SBATCH lines of a script by their long names; the last occurrence of an option counts.
 
     >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n")
     {'job-name': 'run#1', 'time': '1:00:00'}
@@ -167,13 +167,14 @@ def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
 
 
 def processors(options: Mapping[str, str]) -> tuple[float, float]:
-    """Return the processors and nodes that a script requests.
+    """Return the processors and nodes that a script requests; without --nodes, there is 1 node.
 
     >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
     ((16.0, 2.0), (8.0, 1.0))
     >>> processors({"gpus": "4", "cpus-per-gpu": "8"}), processors({"ntasks": "2", "tres-per-task": "cpu:8"})
     ((32.0, 1.0), (16.0, 1.0))
     """
+    # Processors are tasks times processors per task, or GPUs times processors per GPU.
     nodes = count_of(options.get("nodes", "1"))
     if "cpus-per-gpu" in options and (gpu_count := gpus(options)):
         return gpu_count * count_of(options["cpus-per-gpu"]), nodes

@@ -29,7 +29,7 @@ def parse_config(text: str) -> dict[str, str]:
 
 
 def parse_records(text: str, first: str) -> list[dict[str, str]]:
-    """Return the records of `scontrol -o` as mappings.
+    """Return the records of `scontrol -o` as mappings; the key `first` (JobId, PartitionName) begins each record.
 
     >>> parse_records("PartitionName=main AllowGroups=ALL MaxTime=7-00:00:00\\n", "PartitionName")
     [{'PartitionName': 'main', 'AllowGroups': 'ALL', 'MaxTime': '7-00:00:00'}]
@@ -89,7 +89,9 @@ _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 def read_machine(
     node: str, partition: str, config: str = "", reservation: str = "", qos: str = "", assoc: str = ""
 ) -> Machine:
-    """Build the machine that the output of scontrol and sacctmgr describes."""
+    """Build the machine that the output of scontrol (times in UTC) and of `sacctmgr -P` describes; `left_out` lists
+    settings that the simulation does not follow.
+    """
     settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
     settings.update(_parameters(settings.get("SchedulerParameters", "")))
     node_rows, partition_rows = parse_records(node, "NodeName"), parse_records(partition, "PartitionName")

@@ -94,6 +94,8 @@ def as_text(name: str, text: str, where: str = "") -> str:
     >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
     ['NodeName=n1', 'CPUTot=4']
     """
+    # Text that is not JSON is returned unchanged, because `scontrol show config --json` of Slurm 24.11 prints plain
+    # lines.
     if not text.lstrip().startswith("{"):
         return text
     where, hint = where or name, f"scontrol show {name} --json"

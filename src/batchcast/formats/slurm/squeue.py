@@ -19,11 +19,13 @@ Record = dict[str, str]
 
 
 def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = False) -> tuple[list[Record], int]:
-    """Split an output in which every field ends with a mark into records.
+    """Split an output in which every field ends with a mark into records; return also the number of pieces of a
+    truncated last record.
 
     >>> parse_marked("1@x|y\\nz@\\n2@@\\n", "@", ("JobID", "Name"))
     ([{'JobID': '1', 'Name': 'x|y\\nz'}, {'JobID': '2', 'Name': ''}], 0)
     """
+    # The caller draws a random mark for every call, so values can contain newlines, delimiters and quotes.
     pieces = text.split(mark)
     tail = pieces.pop()
     width = len(fields)
@@ -158,7 +160,11 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> list[tuple[Mapping[str, 
 
 
 def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
-    """Yield the jobs that ended according to one sacct record."""
+    """Yield the jobs that ended according to one sacct record: none for a job that has not ended, several for array
+    tasks that were withdrawn together.
+    """
+    # The time limit is the limit that the user requested, if a submit plug-in recorded it (`user_tl=MINUTES` in
+    # AdminComment), else the last limit in sacct.
     end, submit = epoch(record["End"]), epoch(record["Submit"])
     if not record["JobID"] or math.isnan(submit):
         raise BatchcastError(f"a job without an id or a submit time: {dict(record)!r}"[:200])

@@ -219,6 +219,12 @@ def draw_times(
     array([[118., 196., 492.],
            [445., 457., 803.]])
     """
+    # `kind` names the consistency and the heterogeneity of tasks and machines as the public benchmarks do (`c_hihi`,
+    # `s_lohi`). Each row is a base value, uniform on [1, task), times multipliers that are uniform on [1, machine).
+    # Consistent (`c`): every row is ascending, so one resource is fastest for all jobs; semiconsistent (`s`): only the
+    # even columns are ascending; inconsistent (`i`): as drawn. The upper ends (task, machine) are 3000, 100 and 1000,
+    # 10 (Braun et al. 2001), or 100,000, 10 and 100, 10 (Ali et al. 2000).
+    #
     # Braun et al. 2001, section 3.1. The call takes O(jobs * resources * log resources) time.
     #
     # T. D. Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto

@@ -132,6 +132,11 @@ def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
 class ClusterBroker:
     """Maps jobs to real clusters as they arrive, one by one."""
 
+    # The heuristic receives the medians of the predicted ends. A job that no cluster is expected to end in time goes to
+    # the cluster that most probably meets the deadline (`late="run"`), or is refused (`late="drop"`). Without
+    # `submits`, the broker only reports the chosen cluster of each job, and includes the job in later predictions for
+    # this cluster.
+
     def __init__(
         self,
         clusters: OfClusters,
@@ -212,7 +217,9 @@ class ClusterBroker:
         return reply
 
     def advance(self, until: float) -> list[dict[str, Any]]:
-        """Map the waiting jobs, and submit the placed jobs that are not yet submitted, if a mapping event is due."""
+        """Map the waiting jobs, and submit the placed jobs that are not yet submitted, if a mapping event is due;
+        return a record of each job whose cluster or refusal was decided in this call.
+        """
         if self._next_at > until:
             return []
         self._next_at = math.inf

@@ -77,7 +77,8 @@ def estimate(
 ) -> list[Estimate]:
     """Predict the run time of the jobs in some directories from a history of jobs with features of their input files.
 
-    VASP, Quantum ESPRESSO and every application with an installed reader of input files can be mixed.
+    VASP, Quantum ESPRESSO and every application with an installed reader of input files can be mixed. A directory that
+    cannot be read has an estimate with a `problem` and no run time.
     """
     # The predictor replays the history, so its bound comes from its errors on jobs on which it had not been trained. A
     # predictor that uses features is trained again on all finished jobs before the prediction. The computing time

@@ -26,12 +26,16 @@ IDENTITY = 100.0
 def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     """Estimate the distribution (201,), at the levels GRID, of predicted probabilities at the outcomes, by
     Kaplan-Meier.
+
+    >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
+    [0.165, 0.833]
     """
+    # `values` is the predicted distribution function at the outcome if `ended`, else at the time that has passed so
+    # far: an outcome that is not known yet is censored.
+    #
     # Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
     # identity (no correction). Beyond the last outcome the estimated distribution is a straight line that reaches 1 at
     # 1. O(n log n).
-    #
-    # >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist() [0.165, 0.833]
     n = len(values)
     if n == 0:
         return GRID.copy()
@@ -105,10 +109,21 @@ class Open:
 
 
 class OnlineCalibration:
-    """Adaptive conformal levels with delayed feedback, shifted for all owners together and per owner (a user or
-    class).
+    """Adaptive conformal levels with delayed feedback, shifted for all owners together and per owner (a user or class).
+
+    >>> keeper = OnlineCalibration((0.9,))
+    >>> for row in range(100):
+    ...     keeper.issue(row, "ada", np.array([10.0]), certain=100.0)
+    ...     keeper.resolve(row, 20.0)
+    >>> bool(keeper.requested_levels("ada")[0] > 0.98)
+    True
     """
 
+    # `step` and `own_step`: how far one outcome moves the shared shift and the owner's shift at level 0.9; at other
+    # levels, the step is proportional to min(level, 1 - level). `free`: number of predictions of one owner, since the
+    # owner's latest known outcome, that count as independent evidence. `memory`: number of outcomes after which the
+    # effect of an outcome on the shared shift has decayed to a third; infinite: no decay.
+    #
     # The level requested from the predictor follows Gibbs & Candes 2021, eq. 2: requested += step (promised - 1{value
     # <= bound}). We depart from the paper as follows.
     #
@@ -137,13 +152,9 @@ class OnlineCalibration:
     #
     # Each prediction and each outcome costs O(levels), plus O(log n) for a heap of n deadlines.
     #
-    # I. Gibbs & E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170. A.
-    # Angelopoulos, E. Candes & R. Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023,
+    # I. Gibbs & E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170.
+    # A. Angelopoulos, E. Candes & R. Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023,
     # arXiv:2307.16895.
-    #
-    # >>> keeper = OnlineCalibration((0.9,)) >>> for row in range(100): ...     keeper.issue(row, "ada",
-    # np.array([10.0]), certain=100.0) ...     keeper.resolve(row, 20.0) >>> bool(keeper.requested_levels("ada")[0] >
-    # 0.98) True
 
     def __init__(
         self,
@@ -379,6 +390,11 @@ def bounds_over_log(
     tick: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run an `OnlineCalibration` over a whole log; return the bounds (n, levels) without and with randomization."""
+    # `events`: times, kinds (SUBMIT, START, END, WITHDRAW) and jobs in chronological order. `longest` and `certain`:
+    # the bound at level 1, and the bound that cannot fail (infinite if there is none), in seconds, shape (n,).
+    # `predicted`: levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction. `lots`:
+    # whether bounds are randomized in a burst of similar jobs.
+    #
     # `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
     # event costs O(levels), plus O(log n) for a heap of n deadlines.
     n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1

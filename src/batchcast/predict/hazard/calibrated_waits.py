@@ -160,7 +160,19 @@ class LevelsBySpan:
     burst's length doubles. Outcomes of bursts are few, so steps begin large and shrink with the square root of the
     number of outcomes (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024,
     arXiv:2402.01139).
+
+    >>> levels = LevelsBySpan()
+    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
+    >>> for number in range(40):
+    ...     levels.issue(number, number, 0.0, 7200.0, CalibratedWaits.bounds(curve[0]))
+    ...     levels.ended(number, 9e5)
+    >>> late, as_before = levels.chances(np.repeat(curve, 2, axis=0), np.array([7200.0, 60.0]))
+    >>> bool(late[20] < as_before[20]), bool(np.allclose(as_before, curve[0]))
+    (True, True)
     """
+
+    # `borrowed` is the weight of the levels learned from all ranges together, when they are averaged with the levels of
+    # one range, whose weight is the number of outcomes in that range.
 
     def __init__(self, borrowed: float = 0.0) -> None:
         # one for each range, one for all ranges together (ALL), one for predictions late in a burst (DEEP)
@@ -223,17 +235,26 @@ class LevelsBySpan:
 
 
 class Bursts:
-    """Decides which submissions of a burst of similar jobs count as evidence."""
+    """Decides which submissions of a burst of similar jobs count as evidence.
 
+    >>> bursts = Bursts()
+    >>> sum(bursts.counts(job, "ada") for job in range(1000))
+    131
+    >>> bursts.resolved(999, is_known=True)
+    >>> bursts.counts(1000, "ada")
+    True
+    >>> bursts.is_deep("ada"), bursts.is_deep("bo")
+    (False, False)
+    """
+
+    # `each` is the number of predictions that count as evidence each time the length of the burst doubles.
+    #
     # A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2
     # each` blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth,
     # and so on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also
     # show how long the last tasks of the array wait. Whether a prediction counts is decided when the prediction is
     # made, so that no outcome affects its own weight. Each call costs O(1); memory grows with the number of predictions
     # without a known outcome.
-    #
-    # >>> bursts = Bursts() >>> sum(bursts.counts(job, "ada") for job in range(1000)) 131 >>> bursts.resolved(999,
-    # is_known=True) >>> bursts.counts(1000, "ada") True >>> bursts.is_deep("ada"), bursts.is_deep("bo") (False, False)
 
     def __init__(self, each: int = EACH) -> None:
         self.each = each
@@ -268,7 +289,13 @@ class Bursts:
 
 class CalibratedWaits:
     """Stores recent submissions with their component curves and outcomes, and computes the probability transform and
-    the levels from them.
+    the levels from them. The first of `components` is used until outcomes are known.
+
+    >>> calibration = CalibratedWaits(("simulation",))
+    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
+    >>> calibration.issue(0, 'ada', 0.0, curve, calibration.chances(curve)); calibration.ended(0, 30.0)
+    >>> int(calibration.pool.heaviest(curve))
+    0
     """
 
     def __init__(self, components: tuple[str, ...]) -> None:

@@ -155,8 +155,11 @@ Models = tuple[Hazard | None, ...]
 
 
 class Fitting:
-    """A fit of the models to the data known when it was created; the result does not depend on when or where it
-    runs.
+    """A fit of the models to the data known when it was created; the result does not depend on when or where it runs.
+
+    >>> blank = Taught(np.zeros((1, 2), np.float32), Waits(np.zeros(1), np.zeros(1, bool), np.ones(1)))
+    >>> Fitting((blank, blank), seed=0).result()
+    (None, None)
     """
 
     def __init__(self, taught: tuple[Taught, ...], seed: int) -> None:

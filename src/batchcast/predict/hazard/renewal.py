@@ -120,8 +120,14 @@ class _Look(NamedTuple):
 class Renewal:
     """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of the jobs'
     remaining waits.
+
+    >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
+    >>> Renewal(300).expected(nobody, np.zeros((0, 33))).component
+    array([], dtype=int64)
     """
 
+    # Samples of waiting jobs are stored for the latest `window` submissions, at most MOST jobs per EVERY submissions.
+    #
     # The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
     # described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
     # what the present state of the cluster adds to that prediction. On some logs, one model for submissions and
@@ -130,9 +136,6 @@ class Renewal:
     # averaged with weights by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`),
     # averaged with the levels for all times waited while few outcomes are known. All predictions that snapshots record
     # for one job depend on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
-    #
-    # >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS))) >>>
-    # Renewal(300).expected(nobody, np.zeros((0, 33))).component array([], dtype=int64)
 
     def __init__(self, window: int) -> None:
         self.window = window

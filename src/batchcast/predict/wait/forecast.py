@@ -196,7 +196,18 @@ class NodesComponent:
     A further prediction is shifted by the observed lag of true behind simulated waits. In each future, every job's run
     time is another quantile of `kernel`'s distribution, conditioned on the time that the job has already run. The
     quantiles are spread evenly over futures and jobs, so no random generator is needed.
+
+    >>> from batchcast.machines.machine import homogeneous
+    >>> component = NodesComponent(homogeneous(2, 4, 4000.0))
+    >>> job = JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
+    >>> component.predict(job, SystemState(8.0)).point
+    0.0
+    >>> component.curves((math.log1p(60.0),) * DRAWS, (0, 0, 0, 1)).shape
+    (3, 33)
     """
+
+    # `looks` has snapshots of waiting jobs by the row of the last submission before the snapshot. In a replay of a log,
+    # the simulated remaining waits are added to each snapshot.
 
     def __init__(self, machine: Machine, looks: Looks | None = None) -> None:
         self.machine, self.looks = machine, {} if looks is None else looks
@@ -326,8 +337,14 @@ GROUNDS = (*(Grounds.SIMULATION for _ in SIMULATIONS), Grounds.CLASS, Grounds.MO
 
 
 class Components:
-    """Computes the predicted distributions of all components, and updates the components that learn from every
-    outcome.
+    """Computes the predicted distributions of all components, and updates the components that learn from every outcome.
+
+    >>> components = Components(None)
+    >>> components.ended((0, 0, 0, 1), 0.0, NO_SIMULATION, 30.0)
+    >>> from batchcast.predict.hazard.features import NAMES
+    >>> features, unknown = np.zeros(len(NAMES), np.float32), np.full(BINS, np.nan)
+    >>> components.curves(features, (0, 0, 0, 1), NO_SIMULATION, unknown)[:, -1].tolist()
+    [nan, nan, nan, 1.0, 1.0, 1.0, 1.0, nan]
     """
 
     def __init__(self, machine: Machine | None) -> None:

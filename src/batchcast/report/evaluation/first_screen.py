@@ -54,7 +54,9 @@ class FirstScreen:
 
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
-    """Return the first screen of an evaluation."""
+    """Return the first screen of an evaluation; if the simulation does not reproduce the recorded waits, headline and
+    bars use only recorded waits.
+    """
     findings = evaluation.findings
     tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
     example = _example(evaluation)
@@ -300,7 +302,7 @@ BAR = 12
 
 
 def answer(evaluation: Evaluation) -> list[Block]:
-    """Return the blocks of the terminal's short answer."""
+    """Return the blocks of the terminal's short answer: headline, bars, three key figures and one next step."""
     screen = first_screen(evaluation)
     tiles = [f"{tile.title}: {tile.value} {tile.note}." for tile in screen.tiles]
     table = [_table(screen)] if screen.bars else []

@@ -202,7 +202,9 @@ OTHER_USERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 
 
 def owners(users: Nominal, processor_s: np.ndarray) -> tuple[Colouring | None, list[int]]:
-    """Return the colours of n jobs by user, and each job's position in its series."""
+    """Return the colours of n jobs by user, the user with most processor-seconds first, and each job's position in its
+    series; None if no user is known.
+    """
     is_named = users.is_known()
     if not is_named.any():
         return None, []

@@ -161,6 +161,12 @@ MOST_OFTEN = 0.2
 
 def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
     """Return one flat object for each account and application, the largest saving first."""
+    # KiB per node: `asked_kib` and `held_kib` are medians of request and use, and `ask_kib` is the request that 95 % of
+    # the last 1,000 jobs do not exceed. `gib_h`: GiB-hours that the suggested requests would have saved (below 0:
+    # lost), including repeated attempts of jobs that ran out of memory. `tells`: whether the saving, or the share that
+    # ran out, is worth showing. If figures must cover more than one user (`least`), they are rounded to two digits
+    # (`disclosure`).
+    #
     # For the saving, suggestions are renewed once a day (UTC) from the jobs that had ended before. The first jobs of a
     # group keep their own requests. O(n log n), plus the last 1,000 jobs of a group once a day.
     figures = []

@@ -135,7 +135,9 @@ class LatestStarts:
 def latest_starts(
     jobs: Sequence[Job], site: Mapping[str, Any], machine: Machine | None, away: Iterable[str], now: float
 ) -> LatestStarts:
-    """Return the latest starts of all waiting jobs."""
+    """Return the latest starts of all waiting jobs among all open jobs (the query `open_with`), in epoch seconds."""
+    # Without a captured machine, every job is assumed to start after all other jobs, on a pool of the partition's
+    # processors.
     running = [job for job in jobs if job["start_time"] is not None]
     # a job that an administrator holds, or that can never start, cannot delay other jobs
     held = (Rule.NEVER, Rule.ADMIN)

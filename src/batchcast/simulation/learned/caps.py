@@ -119,6 +119,8 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], is_held: np.ndarray) 
     """Find the caps of a partition, the cap with most evidence first; each cap explains refusals that earlier caps do
     not explain.
     """
+    # `is_held` marks jobs that waited for reasons not in the log; their waits are not refusals.
+    #
     # `tests/naive/implied.py` is a slow version. The search takes O(n log n) time and some microseconds per refusal.
     caps: list[Cap] = []
     explained = is_held.copy()

@@ -63,6 +63,8 @@ class Order:
 
 def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
     """Learn the queue order that a log's pairs of comparable jobs support."""
+    # `queue.submit` is when a job became eligible. Jobs of unknown users (-1) are in no pair.
+    #
     # The priority is the waiting time plus the sum of each factor times a worth from `WORTH_S`. The factors are the
     # size as a share of the capacity, the rank by decayed past use, and each class. The method chooses the factor and
     # worth that predict most pairs correctly, then the next factor, as long as a further factor corrects one per cent
