@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,26 @@ def _environment() -> Iterator[None]:
     changed = {name for name, _ in before.items() ^ os.environ.items() if name.startswith(OURS)}
     if changed:
         pytest.fail(f"the test leaves other environment variables: {', '.join(sorted(changed))}")
+
+
+@pytest.fixture
+def install_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
+    """Return a function that installs a package with one reader: name and location of its entry point, and its code."""
+    from batchcast.plug_ins import installed
+
+    def install(name: str, place: str, code: str) -> None:
+        module = place.partition(":")[0]
+        (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
+        about = tmp_path / f"{module}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[batchcast.formats]\n{name} = {place}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        installed.cache_clear()
+
+    yield install
+    installed.cache_clear()
 
 
 @pytest.fixture(scope="session")

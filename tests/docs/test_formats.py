@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from batchcast.formats.csv.column_map import make_map
-from batchcast.trace.source import ready_maps
+from batchcast.trace.column_maps import ready_maps
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "formats.md").read_text()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,10 +16,10 @@ from tests.conftest import ROOT
 
 import batchcast
 from batchcast import testing
-from batchcast.cli.main import GROUP
+from batchcast.cli.main import GROUP, cli
 from batchcast.papers.grid.model import Batch
 from batchcast.papers.grid.testing import check_heuristic
-from batchcast.predict.registry import GROUPS
+from batchcast.plug_ins import GROUPS
 
 PAGE = (ROOT / "docs" / "reference" / "plug-ins.md").read_text(encoding="utf-8")
 
@@ -31,12 +32,52 @@ LOG = batchcast.Trace.from_arrays(
 
 
 @pytest.fixture
-def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def examples(install_reader: Callable[[str, str, str], None]) -> ModuleType:
     """Return the classes and functions of the page as one importable module, as a reader would write it."""
-    (tmp_path / "plug_ins_of_the_page.py").write_text("\n".join(BLOCKS[:-1]), encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "plug_ins_of_the_page", raising=False)
+    install_reader("bhist", "plug_ins_of_the_page:Bhist", "\n".join(BLOCKS[:-1]))
     return importlib.import_module("plug_ins_of_the_page")
+
+
+BHIST = """\
+Job <1001>, Job Name <relax>, User <ada>, Project <chem>, Command <./vasp>
+Mon Nov 20 12:00:00 2023: Submitted from host <login1>, to Queue <normal>, CWD <$H
+                     OME>, 16 Task(s);
+
+ RUNLIMIT
+ 60.0 min of node1
+Mon Nov 20 12:05:00 2023: Dispatched 16 Task(s) on Host(s) <node1>, Allocated 16 Slot(s);
+Mon Nov 20 12:35:00 2023: Done successfully. The CPU time used is 480.0 seconds;
+------------------------------------------------------------------------------
+Job <1002[3]>, User <bob>, Project <default>, Command <sleep 9999>
+Mon Nov 20 12:01:00 2023: Submitted from host <login1>, to Queue <short>, CWD <$HOME>;
+
+ RUNLIMIT
+ 1.0 min of node1
+Mon Nov 20 12:01:10 2023: Dispatched 1 Task(s) on Host(s) <node1>, Allocated 1 Slot(s);
+Mon Nov 20 12:02:20 2023: Exited with exit code 140. The CPU time used is 0.1 seconds;
+Mon Nov 20 12:02:20 2023: Completed <exit>; TERM_RUNLIMIT: job killed after reaching LSF run time limit.
+"""
+
+
+def test_the_reader_of_the_page_is_a_format_like_any_other(examples: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(BHIST)
+    for log in (batchcast.read_trace(path), batchcast.read_trace(path, format="bhist", timezone="UTC")):
+        assert log.info.format == "bhist"
+        assert log.job_id.tolist() == ["1001", "1002[3]"]
+        assert log.wait_time.tolist() == [300.0, 10.0]
+        assert log.run_time.tolist() == [1800.0, 70.0]
+        assert log.req_time.tolist() == [3600.0, 60.0]
+        assert log.procs().tolist() == [16.0, 1.0]
+        assert log.nominal("status").decode() == ["completed", "timeout"]
+        assert log.nominal("queue_id").decode() == ["normal", "short"]
+    shifted = batchcast.read_trace(path, timezone="+01:00")
+    assert shifted.submit_time[0] == log.submit_time[0] - 3600.0
+    shown = CliRunner().invoke(cli, ["info", str(path), "--json"])
+    assert json.loads(shown.output)["log"]["format"] == "bhist"
+    done = CliRunner().invoke(cli, ["convert", str(path), "-o", str(tmp_path / "jobs.csv")])
+    assert done.exit_code == 0, done.output
+    assert len(batchcast.read_trace(tmp_path / "jobs.csv")) == 2
 
 
 def test_the_examples_run(examples: ModuleType) -> None:

@@ -55,6 +55,13 @@ def column_maps(_: click.Context, __: click.Parameter, incomplete: str) -> list[
     return fitting or [CompletionItem(incomplete, type="file")]
 
 
+def formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a log format."""
+    from ..formats import format_names
+
+    return [CompletionItem(name) for name in format_names() if name.startswith(incomplete)]
+
+
 def clean_rules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a comma-separated list of cleaning rules."""
     from ..trace.clean import RULES

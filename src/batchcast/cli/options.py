@@ -13,8 +13,8 @@ import click
 
 from ..document import document, in_number
 from ..errors import NoAnswer, UsageError
-from ..formats import FORMATS
-from .completion import clean_rules, column_maps, statuses
+from ..formats import READERS
+from .completion import clean_rules, column_maps, formats, statuses
 from .grammar import adds, option
 from .output import emit, note, wants_json
 
@@ -71,7 +71,7 @@ log_options = adds(
     option("--timezone ZONE", "Time zone of LOG: Europe/Stockholm, +01:00, ..."),
     option("--procs alloc|req", "Size of a job: allocated or requested processors."),
     option("--procs-total N|peak", "Processors of the machine; peak: the most in use."),
-    option("--format FORMAT", "{}.".format(", ".join(FORMATS)), type=click.Choice(FORMATS)),
+    option("--format FORMAT", "{}.".format(", ".join(READERS)), shell_complete=formats),
     option("--map FILE.toml|NAME", "Column map of a CSV: nrel, graham, or a file.", shell_complete=column_maps),
     option("--strict", "Stop at the first unreadable line."),
     option("--keep-repeats", "Keep repeated records of the same job."),

@@ -2,5 +2,22 @@
 """Readers and writers of log formats. The modules convert text and bytes to columns and back; they do not open
 files."""
 
-FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
-"""Names of the log formats that batchcast reads, in Python and on the command line."""
+from ..plug_ins import installed
+
+READERS = {
+    "swf": "formats.swf",
+    "parquet": "formats.parquet",
+    "pbs": "formats.pbs.accounting",
+    "sacct": "formats.slurm.sacct",
+    "csv": "trace.column_maps",
+    "nextflow": "formats.nextflow",
+    "batsim": "formats.batsim",
+}
+"""The module of the reader of each log format, which is the module's `READER`. A log's content is compared with the
+formats in this order, which is also the order of their modules' loading times.
+"""
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all log formats that can be read: batchcast's own, and then those of installed packages."""
+    return tuple(dict.fromkeys([*READERS, *installed("format")]))

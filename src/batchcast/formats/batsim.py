@@ -22,6 +22,7 @@ from ..machines.request import ONLY_PARTITION
 from ..table import LogInfo, Trace
 from ..units import counted
 from .chunks import load_json
+from .reader import OwnReader
 
 DELAYS = ("delay", "DelayProfile")
 SEQUENCES = ("composed", "composition", "sequential_composition", "SequentialCompositionProfile")
@@ -31,14 +32,15 @@ LEAST_DELAY = 0.001
 SHAPE = '{"nb_res": 100, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": ...}}'
 
 
-def looks_like_batsim(sample: bytes) -> bool:
+def looks_like_batsim(head: bytes) -> bool:
     """Whether the beginning of a file looks like a Batsim workload.
 
     >>> looks_like_batsim(b' {"nb_res": 4, "jobs": []'), looks_like_batsim(b'{"results": []}')
     (True, False)
     """
-    head = sample.lstrip()
-    return head.startswith(b"{") and any(f'"{word}"'.encode() in head for word in ("nb_res", "jobs", "profiles"))
+    return head.lstrip().startswith(b"{") and any(
+        f'"{word}"'.encode() in head for word in ("nb_res", "jobs", "profiles")
+    )
 
 
 def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
@@ -259,3 +261,6 @@ def platform_of(machine: Machine) -> str:
             names = [own] if group.cpus == 1 else [f"{own}-{k}" for k in range(group.cpus)]
             lines += [f'<host id="{each}" {at} speed="{speed}"/>' for each in names]
     return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"
+
+
+READER = OwnReader("batsim", looks_like_batsim, read_batsim)

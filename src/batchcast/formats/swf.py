@@ -25,6 +25,7 @@ from ..table.columns import SORTED, in_log_order
 from ..table.memory import share_of
 from ..units import shortest
 from .chunks import GrowingColumn, Problems, encode_whole, whole_lines
+from .reader import OwnReader
 
 _LINE = re.compile(r";+\s*([A-Za-z][A-Za-z ]{0,30}?)\s*:\s*(.*)")
 _NAME_COLUMNS = {"Queue": "queue_id", "Partition": "partition_id"}
@@ -139,9 +140,9 @@ _PLAIN = np.zeros(256, dtype=bool)
 _PLAIN[list(b"0123456789-. \t\r\n")] = True
 
 
-def looks_like_swf(sample: bytes) -> bool:
+def looks_like_swf(head: bytes) -> bool:
     """Whether a text looks like SWF: a line of 18 numbers, or a header line with a known key."""
-    for line in sample.splitlines():
+    for line in head.splitlines():
         text = line.strip()
         if text.startswith(b";"):
             if (match := _LINE.match(text.decode("utf-8", "replace"))) and _HEADER_KEYS.fullmatch(match[1]):
@@ -441,3 +442,6 @@ def _numbers(values: Nominal) -> list[int]:
 def _text(value: float) -> str:
     """Return a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
     return shortest(value) if math.isfinite(value) else "-1"
+
+
+READER = OwnReader("swf", looks_like_swf, swf_pieces)

@@ -19,16 +19,10 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ..errors import UsageError, raised_outside
+from ..plug_ins import installed
 from ..predict import OWN
 from .gate import accepted, check_predictor
 from .protocol import is_of_job, name_and_settings
-
-GROUPS = {
-    "runtime": "batchcast.runtime_predictors",
-    "wait": "batchcast.wait_predictors",
-    "heuristic": "batchcast.heuristics",
-    "inputs": "batchcast.input_files",
-}
 
 
 def _own(kind: str) -> dict[str, str]:
@@ -37,11 +31,8 @@ def _own(kind: str) -> dict[str, str]:
 
 @cache
 def available(kind: str) -> Mapping[str, str]:
-    """Return the location MODULE:CLASS of every registered method of a kind (a key of `GROUPS`) by name, sorted."""
-    from importlib.metadata import entry_points
-
-    others = {point.name: point.value for point in entry_points(group=GROUPS[kind])}
-    return dict(sorted((others | _own(kind)).items()))
+    """Return the location MODULE:CLASS of every registered method of a kind (`plug_ins.GROUPS`) by name, sorted."""
+    return dict(sorted({**installed(kind), **_own(kind)}.items()))
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:

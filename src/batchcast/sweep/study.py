@@ -12,7 +12,7 @@ import msgspec
 
 from ..ceilings import parse_toml
 from ..errors import InputError, UsageError, check_word, input_error
-from ..formats import FORMATS
+from ..formats import format_names
 from ..units import parse_duration, parse_share
 
 HINT = (
@@ -150,7 +150,7 @@ def check(study: Study, path: str, text: str) -> None:
                 value=log.name, accepted="letters, digits and . _ + -",
             )  # fmt: skip
         if log.format is not None:
-            _in_file(path, text, log.format, partial(check_word, "format", log.format, FORMATS))
+            _in_file(path, text, log.format, partial(check_word, "format", log.format, format_names()))
         if "reference" in log.clean and log.procs == "req":
             raise input_error(path, f"{log.name}: clean = reference implies procs = alloc", hint="without procs")
     for value, least, key in ((study.replicates, 0, "replicates"), (study.seed, 0, "seed"),

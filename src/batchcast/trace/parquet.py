@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, timedelta, tzinfo
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +22,13 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..ceilings import Ceilings, open_regular
+from ..ceilings import open_regular
 from ..errors import UsageError, input_error
+from ..formats.parquet import parse_parquet
 from ..table import LogInfo, Nominal, Trace
-from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
+from ..table.arrow import arrow, info_from_json, info_to_json, to_arrow
 from ..table.columns import SORTED, sorted_names
 from ..table.trace import Names, joined, summed_notes, with_categories
-from ..units import format_duration, shortest
 from .source import ABOUT
 from .whole_file import file_errors, temporary_path, whole_file
 
@@ -48,40 +47,7 @@ def read_parquet(path: str | Path) -> Trace:
     """Read a log from a Parquet file, see `parse_parquet`."""
     with file_errors(path, "cannot be read"), open_regular(path) as file:
         data = file.read()
-    return parse_parquet(data, str(path))
-
-
-def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
-    """Read a log from the bytes of a Parquet file; checksums of pages are verified."""
-    # A table with sacct's columns (JobID and Submit) is read as a sacct dump.
-    pa, pq = arrow()
-    try:
-        about = pq.ParquetFile(pa.BufferReader(data)).metadata
-        Ceilings.set().check_records(name, about.num_rows)
-        Ceilings.set().check_unpacked(name, 8.0 * about.num_rows * about.num_columns, len(data))
-        table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise input_error(name, f"is not a readable Parquet file ({reason})", hint="write the file again") from None
-    names = [column.lower() for column in table.column_names]
-    if "submit" in names and {"jobid", "jobidraw"} & set(names):
-        from ..formats.slurm.sacct import read_sacct_columns
-
-        texts = {column: [_text(value) for value in table[column].to_pylist()] for column in table.column_names}
-        return read_sacct_columns(texts, name, strict=strict, zone=zone)
-    trace = from_arrow(table, name)
-    return trace.with_info(replace(trace.info, format="parquet"))
-
-
-def _text(value: Any) -> str:
-    """Return a value of a table as sacct would print it."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, timedelta):
-        return format_duration(value.total_seconds())
-    if isinstance(value, date):
-        return value.isoformat()
-    return shortest(value)
+    return parse_parquet([data], str(path))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,22 +19,21 @@ import numpy as np
 from ..ceilings import Ceilings
 from ..errors import InputError, NoAnswer, UsageError, input_error, worded
 from ..events.machine_size import peak_procs
-from ..formats import FORMATS
+from ..formats import format_names
 from ..formats.chunks import unix_text
-from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
-from ..formats.csv.rows import header_of
+from ..formats.csv.column_map import ColumnMap, sacct_line
 from ..table import LogInfo, Trace
 from ..table.columns import INSTANTS
 from ..table.memory import share_of
 from ..table.trace import joined, summed_notes
 from .clean import clean, note_clusters, without_absurd, without_repeats
+from .readers import GLANCE, parse, reader_of, sniff
 from .select import Selection, select, zone
-from .source import A_MAP, ABOUT, FORMS, STDIN, Source, map_of, ready_maps
+from .source import ABOUT, FORMS, STDIN, Source
 
 PIECE = 500_000
 PEAK = "peak"
 """The value of `procs_total` for the largest number of processors that were in use at once."""
-_GLANCE = 1 << 13
 
 
 def read_trace(
@@ -58,7 +57,7 @@ def read_trace(
     path
         A file, a folder that `convert` wrote, or `-` for standard input; or several of them, which become one log.
     format
-        One of `FORMATS`. Default: the format that the content shows.
+        One of `formats.format_names()`. Default: the format that the content shows.
     strict
         Whether to raise an error at the first broken line. If false, broken lines are dropped and counted in
         `info.dropped`.
@@ -144,7 +143,8 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
         return
     source = Source(path, strict=how.strict)
     blocks, kind = _opened(source, how)
-    for piece in _parsed(kind, blocks, source, jobs, how):
+    options = {"strict": how.strict, "zone": zone(how.timezone or "UTC"), "jobs": jobs}
+    for piece in parse(kind, blocks, source.name, **options, map=how.map, timezone=how.timezone):
         trace = without_absurd(piece, strict=how.strict)
         notes = (source.damage, *trace.info.notes) if source.damage else trace.info.notes
         info = replace(trace.info, source=source.name, sha256=source.sha256, notes=notes)
@@ -154,13 +154,17 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
 def _checked(how: Opening) -> Opening:
     """Return the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
     wrong."""
-    if how.format is not None and how.format not in FORMATS:
-        raise UsageError(f"not a format: {how.format!r} (accepted: {', '.join(FORMATS)})")
+    if how.format is not None:
+        reader_of(how.format)
     if how.map is not None and how.format not in (None, "csv"):
         raise UsageError(f"--map is for CSV, not for --format {how.format}", hint="use only one of them")
     if how.timezone is not None:
         zone(how.timezone)
-    return replace(how, map=map_of(how.map)) if isinstance(how.map, str) else how
+    if isinstance(how.map, str):
+        from .column_maps import map_of
+
+        return replace(how, map=map_of(how.map))
+    return how
 
 
 def _settled(trace: Trace, how: Opening) -> Trace:
@@ -189,104 +193,12 @@ def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
     return chain([first], blocks), kind or _unrecognised(source, first)
 
 
-def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: Opening) -> Iterable[Trace]:
-    """Return the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
-    name, strict, where = source.name, how.strict, zone(how.timezone or "UTC")
-    if kind == "swf":
-        from ..formats.swf import swf_pieces
-
-        return swf_pieces(whole, name, strict=strict, jobs=jobs)
-    if kind == "csv":
-        return [_parse_csv(whole, source, how)]
-    if kind == "parquet":
-        from .parquet import parse_parquet
-
-        return [parse_parquet(b"".join(whole), name, strict=strict, zone=where)]
-    if kind == "batsim":
-        from ..formats.batsim import read_batsim
-
-        return [read_batsim(b"".join(whole).decode("utf-8", "replace"), name, strict=strict)]
-    if kind == "nextflow":
-        from ..formats.nextflow import read_nextflow
-
-        return [read_nextflow(b"".join(whole).decode("utf-8", "replace"), name, where, strict=strict)]
-    if kind == "pbs":
-        from ..formats.pbs.accounting import read_pbs
-
-        return [read_pbs(whole, name, strict=strict)]
-    from ..formats.slurm.sacct import read_sacct, read_sacct_json
-
-    first = next(whole, b"")
-    read = read_sacct_json if first.lstrip()[:1] == b"{" else read_sacct
-    return [read(chain([first], whole), name, strict=strict, zone=where)]
-
-
-def _parse_csv(whole: Iterator[bytes], source: Source, how: Opening) -> Trace:
-    """Return the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
-    own CSV.
-    """
-    from ..formats.csv.own import is_own, read_own_csv
-
-    first = next(whole)
-    header, whole = header_of(first), chain([first], whole)
-    assert not isinstance(how.map, str)
-    mapped = how.map or next((each for each in ready_maps() if sorted(each.header) == sorted(header) != []), None)
-    if mapped is None and is_own(header):
-        return read_own_csv(whole, source.name, strict=how.strict)
-    if mapped is None:
-        raise unrecognised_header(source.name, header, [each.name for each in ready_maps()], str(A_MAP))
-    from ..formats.csv.foreign import read_mapped_csv
-
-    where = zone(how.timezone or mapped.timezone or "UTC")
-    trace = read_mapped_csv(whole, mapped, source.name, strict=how.strict, zone=where)
-    if mapped.timezone and not how.timezone:
-        trace = trace.with_info(replace(trace.info, timezone=mapped.timezone, timezone_source=f"the map {mapped.name}"))
-    return trace
-
-
-def sniff(sample: bytes) -> str | None:
-    """Recognise the format of a text by its first bytes.
-
-    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
-    ('swf', 'sacct', 'parquet', None)
-    """
-    if sample.startswith(b"PAR1"):
-        return "parquet"
-    if sample.lstrip()[:1] == b"{":
-        from ..formats.slurm.job_json import looks_like_job_json
-
-        if looks_like_job_json(sample):
-            return "sacct"
-        from ..formats.batsim import looks_like_batsim
-
-        return "batsim" if looks_like_batsim(sample) else None
-    from ..formats.swf import looks_like_swf
-
-    if looks_like_swf(sample[:_GLANCE]):
-        return "swf"
-    from ..formats.pbs.accounting import looks_like_pbs
-
-    if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
-        return "pbs"
-    from ..formats.slurm.sacct import looks_like_sacct  # imported late, because it loads modules that SWF does not need
-
-    if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
-        return "sacct"
-    from ..formats.nextflow import looks_like_nextflow
-
-    if looks_like_nextflow(sample):
-        return "nextflow"
-    if looks_like_swf(sample):  # search the whole sample, because other lines can come first
-        return "swf"
-    return "csv" if header_of(sample) else None
-
-
 def _refuse_named(source: Source, sample: bytes) -> None:
     """Raise InputError if the text is recognised as something other than a log, for example the
     output of `scontrol show job`."""
     from ..formats.slurm.sacct_lines import named_text
 
-    line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
+    line = sample.split(b"\n", 1)[0][:GLANCE].decode("utf-8", "replace").rstrip("\r")
     if named := named_text(line):
         raise input_error(source.name, f"this is {named[0]}", line=1, value=line, accepted=FORMS, hint=named[1])
 
@@ -296,7 +208,7 @@ def _unrecognised(source: Source, sample: bytes) -> str:
     junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
-    hint = sacct_line(line.split()) or f"if it is a log, name its format: --format {', '.join(FORMATS)}"
+    hint = sacct_line(line.split()) or f"if it is a log, name its format: --format {', '.join(format_names())}"
     raise input_error(source.name, what, line=1, value=line, accepted=FORMS, hint=hint)
 
 

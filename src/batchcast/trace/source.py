@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open a log as blocks of bytes (plain, gzip, xz or standard input) with a checksum, and find column maps.
-
-The compression is recognised by content. Column maps come with batchcast or from a file.
-"""
+"""Open a log as blocks of bytes (plain, gzip, xz or standard input) with a checksum. The compression is recognised by
+content."""
 
 from __future__ import annotations
 
@@ -13,14 +11,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..ceilings import Ceilings, open_regular, parse_toml, small_text
-from ..errors import InputError, UsageError, input_error
-from ..formats.csv.column_map import ColumnMap, make_map
+from ..ceilings import Ceilings, open_regular
+from ..errors import InputError, input_error
 
 BLOCK = 1 << 20
 ABOUT = "_log.json"
@@ -141,41 +138,6 @@ def _nearby(path: Path) -> str:
         names = [p.name for p in path.parent.iterdir()]
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
-
-
-A_MAP = Path(__file__).parents[1] / "data" / "maps" / "nrel.toml"
-"""Path of an example map in the installed package."""
-
-
-@cache
-def ready_maps() -> tuple[ColumnMap, ...]:
-    """Return the maps that come with batchcast, sorted by name.
-
-    >>> [each.name for each in ready_maps()]
-    ['graham', 'nrel']
-    """
-    import tomllib
-    from importlib.resources import files
-
-    folder = files("batchcast") / "data" / "maps"
-    items = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
-    return tuple(make_map(tomllib.loads(item.read_text(encoding="utf-8")), item.name) for item in items)
-
-
-def map_of(name: str) -> ColumnMap:
-    """Return a map by its name, or from a TOML file; UsageError or InputError says what is accepted."""
-    ready = {each.name: each for each in ready_maps()}
-    if name in ready:
-        return ready[name]
-    if not name.endswith(".toml"):
-        raise UsageError(f"--map: {name!r} is not a map (accepted: {', '.join(ready)}, or a file that ends in .toml)")
-    try:
-        text = small_text(name)
-    except FileNotFoundError:
-        raise InputError(f"{name}: no such file", hint=f"{A_MAP} is one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name}: cannot be read: {error}") from None
-    return make_map(parse_toml(text, name, f"{A_MAP} is one"), name)
 
 
 def unpacked_text(path: str | Path) -> str:

@@ -270,5 +270,5 @@ def test_junk_after_the_header_is_never_a_traceback(junk: bytes) -> None:
 
 
 def test_signs_of_sacct() -> None:
-    assert looks_like_sacct("note\nState|Submit|JobIDRaw\n")
-    assert not looks_like_sacct("; MaxProcs: 4\n1 2 3\n")
+    assert looks_like_sacct(b"note\nState|Submit|JobIDRaw\n")
+    assert not looks_like_sacct(b"; MaxProcs: 4\n1 2 3\n")

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import batchcast
-from batchcast.predict.registry import GROUPS, available, load
+from batchcast.plug_ins import GROUPS
+from batchcast.predict.registry import available, load
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [ROOT / "src", *sorted(ROOT.glob("packages/*/src"))]

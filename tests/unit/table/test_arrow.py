@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from batchcast.errors import InputError
+from batchcast.formats.parquet import parse_parquet
 from batchcast.table import LogInfo, Trace
 from batchcast.table.arrow import from_arrow, to_arrow
-from batchcast.trace.parquet import parse_parquet
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -125,7 +125,7 @@ def test_damaged_bytes_are_an_input_error_or_a_log(tmp_path) -> None:
     rng, raised = random.Random(1), 0
     for k in range(600):
         try:
-            parse_parquet(damaged(sound[k % 3], rng), "x.parquet")
+            parse_parquet([damaged(sound[k % 3], rng)], "x.parquet")
         except InputError:
             raised += 1
     assert raised > 300

@@ -16,6 +16,7 @@ from ...table import LogInfo, Trace
 from ...units import parse_duration
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from ..memo import Memo, either, positive
+from ..reader import OwnReader
 from .qstat import MOST_CACHED, ending, number, plain_id, requested, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
@@ -37,13 +38,13 @@ _BATCH = 1 << 14
 _SLACK = 60.0
 
 
-def looks_like_pbs(sample: str) -> bool:
+def looks_like_pbs(head: bytes) -> bool:
     """Whether one of the first lines is an accounting record.
 
-    >>> looks_like_pbs("04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs("1 0 5")
+    >>> looks_like_pbs(b"04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs(b"1 0 5")
     (True, False)
     """
-    return _RECORD.search(sample) is not None
+    return _RECORD.search(head.decode("utf-8", "replace")) is not None
 
 
 def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
@@ -324,3 +325,6 @@ def _slots(text: str) -> float:
         low, high = number(first), number(last)
         total += int(high - low) + 1 if high >= low else 1
     return float(total)
+
+
+READER = OwnReader("pbs", looks_like_pbs, read_pbs)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
 from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
 from ..memory import MOST_KIB, per_gpu
+from ..reader import OwnReader
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
@@ -51,9 +53,27 @@ _OPTION_NAMES = {
 """Nominal columns that are read from the submit command, with the names of its options; `command`: the script."""
 
 
-def looks_like_sacct(sample: str) -> bool:
-    """Whether one of the first lines is a header with sacct's column names."""
-    return any(Layout.of_header(line.rstrip("\r")) is not None for line in sample.split("\n")[:200])
+def looks_like_sacct(head: bytes) -> bool:
+    """Whether one of the first lines is a header with sacct's column names, or the text is Slurm's JSON."""
+    if _is_json(head):
+        from .job_json import looks_like_job_json
+
+        return looks_like_job_json(head)
+    lines = head.decode("utf-8", "replace").split("\n")[:200]
+    return any(Layout.of_header(line.rstrip("\r")) is not None for line in lines)
+
+
+def _is_json(head: bytes) -> bool:
+    """Whether a text is a JSON document."""
+    return head.lstrip()[:1] == b"{"
+
+
+def _read(blocks: Iterable[bytes], source: str, *, strict: bool, zone: tzinfo) -> Trace:
+    """Read a `sacct -P` dump, or Slurm's JSON."""
+    whole = iter(blocks)
+    first = next(whole, b"")
+    read = read_sacct_json if _is_json(first) else read_sacct
+    return read(chain([first], whole), source, strict=strict, zone=zone)
 
 
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
@@ -417,3 +437,6 @@ class _Table:
         header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
+
+
+READER = OwnReader("sacct", looks_like_sacct, _read)
