@@ -22,20 +22,29 @@ import logging
 import math
 import os
 import socket
+import stat
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from ipaddress import ip_address
+from pathlib import PurePath
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 SOCKET = "/run/batchcast/api.sock"
 PATIENCE_S = 0.18  # the code around the query has 20 ms, so that a call takes at most 200 ms
 REST_S = 30.0  # after a failure, no query is sent for this many seconds
 MOST_BYTES = 1 << 20  # longer answers are rejected
 LOG = logging.getLogger("batchcast")
+
+
+class UnsafeAddressError(ValueError):
+    """Another user could answer at this address in place of the service, and would get the token."""
 
 
 class Start(NamedTuple):
@@ -67,10 +76,11 @@ class Client:
     Parameters
     ----------
     address
-        Address of the service: the path of a Unix socket, or http://HOST:PORT. Default: $BATCHCAST_SERVICE, else
-        /run/batchcast/api.sock.
+        Address of the service: the path of a Unix socket, https://HOST, or http://127.0.0.1:PORT of this computer.
+        Default: $BATCHCAST_SERVICE, else /run/batchcast/api.sock.
     token
-        A bearer token (`batchcast site token create`). Default: $BATCHCAST_TOKEN. The Unix socket needs no token.
+        A bearer token (`batchcast site token create`). Default: $BATCHCAST_TOKEN. The Unix socket needs no token. A
+        token is sent only over TLS, or to a Unix socket that no other user can have made.
     patience_s
         Longest wait for one answer, seconds.
     user_header
@@ -260,9 +270,15 @@ class Client:
         Unlike all other methods, this method raises OSError or ValueError if there is no answer.
         """
         place = urlsplit(self.address)
-        if place.scheme not in ("http", ""):
-            raise ValueError(f"{place.scheme} is not known (accepted: a socket's path, http://HOST:PORT)")
-        with self._opened(place.hostname or "", place.port or 80, until) as connection:
+        if place.scheme not in ("https", "http", "unix", ""):
+            raise ValueError(f"{place.scheme} is not known (accepted: a socket's path, https://HOST)")
+        if place.scheme == "http" and self.token:
+            raise UnsafeAddressError(
+                "a token is not sent over plain http: while the service is down, any user of its computer can listen "
+                "on its port (accepted: a socket's path, https://HOST)"
+            )
+        target = place.path.rstrip("/") + target if place.hostname else target
+        with self._opened(place, until) as connection:
             token = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
             host = f"Host: {place.netloc or 'localhost'}\r\n"
             head = f"GET {target} HTTP/1.0\r\n{host}{token}{header}Connection: close\r\n\r\n"
@@ -275,16 +291,59 @@ class Client:
         head_of, _, body = received.partition(b"\r\n\r\n")
         return int(head_of.split(None, 2)[1]), body
 
-    def _opened(self, host: str, port: int, until: float) -> socket.socket:
+    def _opened(self, place: SplitResult, until: float) -> socket.socket:
         """Return a connection to the service; try all addresses of a host name in turn."""
-        if not host:
-            return _connected(socket.AF_UNIX, self.address.removeprefix("unix:"), until)
-        *places, last = _resolved(host, port, until)
-        for more, (family, *_, place) in zip(range(len(places), 0, -1), places):
+        if not place.hostname:
+            path = self.address.removeprefix("unix:")
+            connection = _connected(socket.AF_UNIX, path, until)
+            try:
+                _check_owner(path, connection) if self.token else None
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        is_tls = place.scheme == "https"
+        *addresses, last = _resolved(place.hostname, place.port or (443 if is_tls else 80), until)
+        if not is_tls and not all(ip_address(each[4][0].partition("%")[0]).is_loopback for each in (*addresses, last)):
+            raise UnsafeAddressError("plain http is only for this computer (accepted: https://HOST, a socket's path)")
+        for more, (family, *_, address) in zip(range(len(addresses), 0, -1), addresses):
             now = time.monotonic()  # each address may use an equal share of the remaining time
             with suppress(OSError):
-                return _connected(family, place, now + (until - now) / (more + 1))
-        return _connected(last[0], last[4], until)
+                connection = _connected(family, address, now + (until - now) / (more + 1))
+                break
+        else:
+            connection = _connected(last[0], last[4], until)
+        return _tls().wrap_socket(_within(connection, until), server_hostname=place.hostname) if is_tls else connection
+
+
+@cache
+def _tls() -> Any:
+    """Return the context that checks certificates of services."""
+    import ssl  # most clients use the socket
+
+    return ssl.create_default_context()
+
+
+def _check_owner(path: str, connection: socket.socket) -> None:
+    """Raise UnsafeAddressError unless root, this user, or a user to whom one of them gave a folder answers on a socket.
+
+    In a folder to which everybody can write, such as /tmp, any user could make the socket while the service is down.
+    """
+    trusted, is_shared = {0, os.geteuid()}, False
+    for way in (os.path.abspath(path), os.path.realpath(path)):
+        for step in [*reversed(PurePath(way).parents), PurePath(way)]:
+            entry = os.lstat(step)
+            if is_shared and entry.st_uid not in trusted:
+                raise UnsafeAddressError(f"{step} belongs to another user, in a folder that others can write to")
+            trusted.add(entry.st_uid)
+            if stat.S_ISDIR(entry.st_mode):
+                is_shared = bool(entry.st_mode & 0o022)
+                if is_shared and not entry.st_mode & stat.S_ISVTX:
+                    raise UnsafeAddressError(f"other users can write to {step}, so one of them may listen there")
+    if hasattr(socket, "SO_PEERCRED"):
+        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user not in trusted:
+            raise UnsafeAddressError(f"user {user} listens on {path}, and neither owns it nor its folder")
 
 
 def _resolved(host: str, port: int, until: float) -> list[Any]:

@@ -164,7 +164,7 @@ def test_each_line_of_the_guide_is_followed_with_a_store_a_service_and_a_cluster
     listen, token = tmp_path / "beta.sock", tmp_path / "token"
     token.write_text(followers["beta"].run("site", "token", "create", "root"))
     here = {
-        "/var/lib/batchcast/alpha.db": str(place / "alpha.db"), "http://beta.example.org:8080": str(listen),
+        "/var/lib/batchcast/alpha.db": str(place / "alpha.db"), "https://beta.example.org": str(listen),
         "/home/ada/.beta-token": str(token), '{ main = "batch" }': '{ main = "main" }',
         '"sbatch -M alpha"': f'"env SLURM_CONF={labs["alpha"].slurm_conf} sbatch"',
         '"ssh beta sbatch"': f'"env SLURM_CONF={labs["beta"].slurm_conf} sbatch"',

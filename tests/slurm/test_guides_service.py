@@ -57,6 +57,7 @@ def test_scripts_tokens_prometheus_and_ondemand_are_connected_as_the_guide_says(
     shell.words |= {
         "contrib/": f"{ROOT}/contrib/",
         "/run/batchcast/api.sock": str(tmp_path / "api.sock"),
+        "https://batchcast.example.org": f"http://127.0.0.1:{port}",  # curl sends a token there
         "127.0.0.1:8642": f"127.0.0.1:{port}",
         "create ada": "create root",
         "714fe363": "$(batchcast site token list | awk 'END { print $1 }')",

@@ -34,7 +34,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     name: str  # The cluster's name in its batch system (Slurm's ClusterName)
     # The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix socket
-    # or http://HOST:PORT). Exactly one of `store` and `service` is set.
+    # or https://HOST). Exactly one of `store` and `service` is set.
     store: str = ""
     service: str = ""
     token_file: str = ""  # A file with the bearer token for `service`

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from ..client import Client
+from ..client import Client, UnsafeAddressError
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..service.answers.answer import Answer
 from ..service.answers.disclosure import Viewer
@@ -146,13 +146,16 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
         except OSError as error:
             raise Unreachable(f"its token file {cluster.token_file} cannot be read: {error.strerror}") from None
     given = {**options, "spread": "yes", **({"any-size": "yes"} if any_size else {})}
-    client = Client(cluster.service, token)
+    client = Client(cluster.service)
+    client.token = token  # never $BATCHCAST_TOKEN, which is for another service
     try:
         status, body = client.get(f"/v1/where?{urlencode(given)}", "", time.monotonic() + cluster.patience_s)
         document = json.loads(body)
     except TimeoutError:
         late = f"did not answer within {cluster.patience_s:g} s (setting patience_s)"
         raise Unreachable(f"its service {cluster.service} {late}") from None
+    except UnsafeAddressError as error:
+        raise UsageError(f"its service {cluster.service}: {error}") from None
     except (OSError, ValueError, IndexError) as error:
         raise Unreachable(f"its service {cluster.service} does not answer: {error}") from None
     if status == 401:
