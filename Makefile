@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/core/bin
 JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles the same modules anew
 PIP := -m pip install --quiet --disable-pip-version-check
@@ -10,11 +11,12 @@ UV := $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv pip i
 # own settings name, pip installs.
 install = @$(UV) --python $(1) $(2) 2> $(VENV)/uv.log || $(1) $(PIP) $(2)
 
-.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-fast-and-long test-lab test-lab-all test-all lint house bench docs figures figures-all pictures lock audit wheel deb rpm packages \
+.PHONY: setup setup-run setup-docs setup-core setup-workflows demo test test-core test-long test-fast-and-long test-lab test-lab-all test-all lint house bench docs figures figures-all pictures lock audit wheel deb rpm packages \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
+setup-core: $(VENV)/.core
 setup-workflows: $(VENV)/.workflows
 
 $(VENV)/.python:
@@ -22,15 +24,20 @@ $(VENV)/.python:
 	@touch $@
 
 # What the demo needs and no more; `.dev` holds it too, so it counts where that is there.
-$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
-	@test -e $(VENV)/.dev || $(BIN)/python $(PIP) -c constraints.txt -e .
+$(VENV)/.run: pyproject.toml packages/papers/pyproject.toml constraints.txt | $(VENV)/.python
+	@test -e $(VENV)/.dev || $(BIN)/python $(PIP) -c constraints.txt -e . -e packages/papers
 	@touch $@
 
 # Compiled as pip does it: with PYTHONDONTWRITEBYTECODE set, Python would do so at every start.
-$(VENV)/.dev $(VENV)/.workflows: export UV_COMPILE_BYTECODE=1
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.python
+$(VENV)/.dev $(VENV)/.core $(VENV)/.workflows: export UV_COMPILE_BYTECODE=1
+$(VENV)/.dev: pyproject.toml packages/papers/pyproject.toml constraints.txt | $(VENV)/.python
 	@test -x $(BIN)/uv || $(BIN)/python $(PIP) -c constraints.txt uv
-	$(call install,$(BIN)/python,-c constraints.txt -e '.[dev]')
+	$(call install,$(BIN)/python,-c constraints.txt -e '.[dev]' -e packages/papers)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.dev
+	@test -x $(CORE)/python || $(PYTHON) -m venv $(VENV)/core
+	$(call install,$(CORE)/python,-c constraints.txt -e '.[dev]')
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
@@ -67,8 +74,13 @@ test-lab-all: setup
 	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
 # Both in one run, whose last long tests leave no core idle: for CI.
-test-fast-and-long: setup
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab"
+test-fast-and-long: setup setup-core
+	@$(CORE)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab" tests src/batchcast --ignore tests/docs
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab" packages/papers tests/docs tests/checks
+
+# The core alone, in a venv without the papers: the core knows nothing of them.
+test-core: setup-core
+	@$(CORE)/python -m pytest -n $(JOBS) -m "not slow and not long and not lab" tests src/batchcast --ignore tests/docs
 
 # Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup

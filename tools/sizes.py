@@ -43,7 +43,20 @@ def sizes(clone: Path, python: str) -> dict[str, float]:
     found = {"demo_cpu_s": round(demo_s), "demo_mb": megabytes(clone / ".venv")}
     run(python, "-m", "venv", "all", folder=clone)
     pip = str(clone / "all" / "bin" / "python")
-    run(pip, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", ".[all]", folder=clone)
+    run(
+        pip,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "-c",
+        "constraints.txt",
+        "-e",
+        ".[all]",
+        "-e",
+        "packages/papers",
+        folder=clone,
+    )
     found["all_mb"] = megabytes(clone / "all")
     run("make", f"PYTHON={python}", "setup", folder=clone)
     return found | {"test_mb": megabytes(clone / ".venv")}

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Build the wheel, install it with each Python that is here (3.11 to 3.14) away from the checkout, and try it.
+# Build the wheels of batchcast and of the papers, install them with each Python that is here (3.11 to 3.14) away from the checkout, and try it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$1")
 root=$PWD
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-"$python" -m build --no-isolation --outdir "$place/dist" . > "$place/build.log" 2>&1 || { tail -n 30 "$place/build.log"; exit 1; }
-wheel=("$place"/dist/batchcast-*.whl)
+for distribution in . packages/papers; do
+  "$python" -m build --no-isolation --outdir "$place/dist" "$distribution" > "$place/build.log" 2>&1 || { tail -n 30 "$place/build.log"; exit 1; }
+done
+wheel=("$place"/dist/batchcast-*.whl) papers=("$place"/dist/batchcast_papers-*.whl)
 
 # Side by side: each compiles its own kernels, on one core.
 try() {
   "$2" -m venv "$place/$1"
-  "${python%/*}/uv" pip install --quiet --python "$place/$1/bin/python" -c "$root/constraints.txt" "${wheel[0]}[all]" ||
-    "$place/$1/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]"
+  "${python%/*}/uv" pip install --quiet --python "$place/$1/bin/python" -c "$root/constraints.txt" "${wheel[0]}[all]" "${papers[0]}" ||
+    "$place/$1/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]" "${papers[0]}"
   (cd "$place" && XDG_CACHE_HOME="$place/cache-$1" "$place/$1/bin/python" "$root/tools/smoke.py" "$place/$1")
 }
 ran=() tries=()

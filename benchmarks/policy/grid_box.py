@@ -13,9 +13,10 @@ import time
 
 import numpy as np
 
-from batchcast.papers.grid.heuristics.exact import Exact
-from batchcast.papers.grid.heuristics.search import Search
-from batchcast.papers.grid.model import Batch, draw_times, makespan
+from batchcast.broker.model import Batch, makespan
+from batchcast_papers.grid.files import draw_times
+from batchcast_papers.grid.heuristics.exact import Exact
+from batchcast_papers.grid.heuristics.search import Search
 
 HARDEST = [f"{size}:{kind}" for size in ("1024x32", "2048x64") for kind in ("c_hihi", "s_lohi", "c_lolo", "i_hihi")]
 

@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from batchcast.broker.clock import MappingRule as Shape
+from batchcast.broker.model import Setting, Units
 from batchcast.cli.output import console
-from batchcast.papers.grid.clock import MappingRule as Shape
-from batchcast.papers.grid.model import Setting, Units
-from batchcast.papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
-from batchcast.papers.grid.study import SHORT, Study, run_study
 from batchcast.report.blocks import Table, TableColumn, TableRows, columns_of
 from batchcast.report.terminal import show
+from batchcast_papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
+from batchcast_papers.grid.study import SHORT, Study, run_study
 
 SWEEP_SEEDS = 100
 UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))

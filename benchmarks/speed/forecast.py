@@ -20,7 +20,6 @@ from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.machines.machine import homogeneous
-from batchcast.papers.shared import shared_folder
 from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
@@ -28,6 +27,7 @@ from batchcast.predict.hazard.renewal import EVERY, MODELS, MOST
 from batchcast.predict.wait.forecast import NO_SIMULATION, Forecast, NodesComponent, renewed, seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
+from batchcast_papers.shared import shared_folder
 
 from .wait import PROCS, REAL, busy_log
 

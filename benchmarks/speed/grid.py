@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 
-from batchcast.papers.grid.model import Batch, Model, Setting, draw_jobs
-from batchcast.papers.grid.study import Study, one_run
+from batchcast.broker.model import Batch, Model, Setting, draw_jobs
 from batchcast.predict.registry import make
+from batchcast_papers.grid.study import Study, one_run
 
 SMALL = ("min_min", "emin_min", "ebest", "esufferage", "max_min", "sufferage", "asjs", "mct")
 LARGE = ("min_min", "emin_min", "mct")

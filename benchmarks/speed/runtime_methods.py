@@ -14,11 +14,11 @@ from batchcast.events.driver import Cadence
 from batchcast.events.event import Submit
 from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
-from batchcast.papers.online_knn_ga.study import SETS, load
-from batchcast.papers.shared import shared_folder
 from batchcast.predict.registry import available
 from batchcast.table import Trace
 from batchcast.trace import read_trace
+from batchcast_papers.online_knn_ga.study import SETS, load
+from batchcast_papers.shared import shared_folder
 
 # these methods have a benchmark of their own
 VASP_MODELS = ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")

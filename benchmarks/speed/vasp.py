@@ -13,9 +13,9 @@ import numpy as np
 
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
+from batchcast.inputs.collect import POTENTIALS_MET, read_features
+from batchcast.inputs.poscar import BLOCK, parse_poscar, scan_potcar
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.collect import POTENTIALS_MET, read_features
-from batchcast.papers.vasp.poscar import BLOCK, parse_poscar, scan_potcar
 from batchcast.predict.registry import make
 
 METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=200", "forest", "svr", "bayesian_ridge", "boosted")

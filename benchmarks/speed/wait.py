@@ -14,10 +14,10 @@ from batchcast.evaluation.wait import run_wait
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.shared import shared_folder
 from batchcast.predict.registry import available, make
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.read import read_trace
+from batchcast_papers.shared import shared_folder
 
 JOBS = 50_000
 LIVE = 10_000

@@ -234,11 +234,20 @@ def raised_outside(error: Exception, function: str, hint: str = "") -> Batchcast
     return BatchcastError(f"{function} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
 
 
+def is_of_project(module: str) -> bool:
+    """Return whether a module belongs to batchcast or to another distribution of this project, `batchcast_...`.
+
+    >>> is_of_project("batchcast.predict"), is_of_project("batchcast_papers.su"), is_of_project("mine.batchcast")
+    (True, True, False)
+    """
+    return module.partition(".")[0].partition("_")[0] == __package__
+
+
 def _attributes(error: Exception) -> str:
     """Return a text with the attributes of a batchcast object if user code read a missing attribute of the object,
     else an empty text."""
     target = getattr(error, "obj", None)
-    if not isinstance(error, AttributeError) or not type(target).__module__.startswith(f"{__package__}."):
+    if not isinstance(error, AttributeError) or not is_of_project(type(target).__module__):
         return ""
     names = [name for name in dir(target) if not name.startswith("_") and not hasattr(tuple, name)]
     return f" (a {type(target).__name__} has: {', '.join(names)})"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT, SHARED
+from conftest import ROOT, SHARED
 
 from batchcast.trace import demo_path
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.conftest import ROOT
+from conftest import ROOT
 
 from batchcast.events.event import Event, Submit
 from batchcast.events.live import LiveClock

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from batchcast.broker.on_clusters import OfClusters
 from batchcast.cli.main import cli
 from batchcast.clusters.configured import Cluster, Configured
 from batchcast.formats.sighting import Site
-from batchcast.papers.grid.on_clusters import OfClusters
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load

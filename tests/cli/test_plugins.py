@@ -17,7 +17,7 @@ def test_help_lists_grid_and_vasp_without_importing_them() -> None:
         "import sys; sys.argv = ['batchcast', 'help']\n"
         "from batchcast.cli.main import entry\n"
         "try:\n    entry()\nexcept SystemExit:\n    pass\n"
-        "verbs = ('batchcast.papers.grid.verb', 'batchcast.papers.vasp.verb')\n"
+        "verbs = ('batchcast.broker.verb', 'batchcast.inputs.verb')\n"
         "sys.exit(','.join(m for m in verbs if m in sys.modules) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

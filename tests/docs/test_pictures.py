@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT
+from conftest import ROOT
 from tools import docs_pictures
 
 IMAGES = ROOT / "docs" / "images"

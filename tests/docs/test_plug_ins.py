@@ -12,13 +12,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.conftest import ROOT
+from conftest import ROOT
 
 import batchcast
 from batchcast import testing
-from batchcast.cli.main import GROUP, cli
-from batchcast.papers.grid.model import Batch
-from batchcast.papers.grid.testing import check_heuristic
+from batchcast.broker.model import Batch
+from batchcast.broker.testing import check_heuristic
+from batchcast.cli.grammar import GROUP
+from batchcast.cli.main import cli
 from batchcast.plug_ins import GROUPS
 
 PAGE = (ROOT / "docs" / "reference" / "plug-ins.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.conftest import ROOT
+from conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "start").glob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.conftest import ROOT
+from conftest import ROOT
 from tools.reference import PAGES, on_files, on_page_markdown
 
 

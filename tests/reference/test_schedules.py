@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import SHARED
+from conftest import SHARED
 
 from batchcast.simulation import Policy, simulate
 from batchcast.trace import read_trace

@@ -18,7 +18,7 @@ from benchmarks.prove import (
     simulated,
 )
 from benchmarks.slurm_record import Record, open_record
-from tests.conftest import SHARED
+from conftest import SHARED
 
 from batchcast.schedule.slurm.site import make_rules
 from batchcast.trace.machine_files import STATE, machine_of, read_texts

@@ -15,11 +15,10 @@ from batchcast.compiled import place
 from batchcast.compiled.place import kernel_folder
 
 SHOWS = """
-from batchcast.papers.quick_starters.bounds import fitted
+from batchcast.predict.hazard.history_features import level_of
 import numba
-import numpy as np
-fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5)
-print(repr(numba.config.CACHE_DIR), numba.config.DISABLE_JIT, fitted.stats.cache_path)
+level_of(5.0, 31)
+print(repr(numba.config.CACHE_DIR), numba.config.DISABLE_JIT, level_of.stats.cache_path)
 """
 
 

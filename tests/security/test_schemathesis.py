@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import absent
 from tools.demo_site import build
 
 from batchcast.service.settings import load
-from tests.conftest import absent
 from tests.unit.service.http.test_bad_clients import Process
 
 ST = Path(__file__).parents[2] / ".venv" / "schemathesis" / "bin" / "st"

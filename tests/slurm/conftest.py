@@ -16,7 +16,7 @@ from places import NEWER
 
 
 def absent(reason: str) -> None:
-    """The project's rule for missing real parts (tests/conftest.py)."""
+    """The project's rule for missing real parts (conftest.py)."""
     spec = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parent.parent / "conftest.py")
     assert spec is not None
     assert spec.loader is not None

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from batchcast.papers.vasp.study import PAPER_MRE
 from batchcast.units import span
+from batchcast_papers.vasp.study import PAPER_MRE
 
 from .files import Figures, Study
 from .studies import BLUE, CTC, DAS2, DS, HPC2N, KTH, LPC, SP2, ends_of, table

@@ -12,7 +12,6 @@ import gc
 import os
 import sys
 import warnings
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ import click
 
 from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import full_help, in_our_words, option
+from .grammar import added_verbs, full_help, in_our_words, option
 from .interrupt import end, end_on_interrupt
 from .output import echo, speak_any_encoding
 
@@ -28,17 +27,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from pathlib import Path
 
-OURS = __name__.partition(".")[0]
-GROUP = "batchcast.commands"
 
-
-@cache
 def commands() -> dict[str, EntryPoint]:
     """Return every verb that installed packages add by an entry point, by name."""
-    # importing the entry points takes 25 ms, and batchcast's own verbs do not need them
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+    return {name: point for name, point in added_verbs().items() if "." not in name}
 
 
 def summary(point: EntryPoint) -> str:
@@ -124,7 +116,6 @@ TITLES = {
     "users": "For users",
     "site": "Run a site",
     "logs": "Logs",
-    "papers": "Papers",
     "": "More",
 }
 """Titles in the help, above the verbs of each folder."""
@@ -136,9 +127,7 @@ FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "
 
 def _room(verb: str) -> str:
     """Return the folder (room) of a verb's module; empty if the module lies in this folder or in another package."""
-    if verb in VERBS:
-        return VERB_MODULES[verb][0] if verb in VERB_MODULES else ""
-    return "papers" if commands()[verb].module.startswith(f"{OURS}.papers.") else ""
+    return VERB_MODULES[verb][0] if verb in VERB_MODULES else ""
 
 
 def _load(verb: str) -> click.Command:

@@ -2,7 +2,8 @@
 """Decorators for all compiled code (kernels): exact floating point, cached on disk until the code changes.
 
 numba notices a change in the file of a kernel, but not a change in other kernels that the kernel calls. Therefore the
-name of the cache folder depends on all code with kernels (`place`). If no cache folder is writable, kernels are
+name of the cache folder depends on all code with kernels (`place`), and for the kernels of another package also on all
+code of that package. If no cache folder is writable, kernels are
 compiled at every start. A line on the terminal shows the first compilation (`once`).
 """
 
@@ -115,7 +116,7 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
     The cache is set up at the first compilation, because numba writes a test file to the folder, and most kernels of a
     command are never called.
     """
-    folder = kernel_folder()
+    folder = kernel_folder(function.__module__.partition(".")[0])
     compiled = numba.njit(function, **options)
 
     def keep() -> None:

@@ -17,7 +17,7 @@ from numba import from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiled import inlined, inner
+from . import inlined, inner
 from .versions import OWN_PASSES
 
 Record = Any

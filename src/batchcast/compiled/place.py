@@ -8,8 +8,9 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from zlib import crc32
 
@@ -17,20 +18,20 @@ KERNELS = (  # all files with kernels or with code that kernels call; tests/unit
     *("compiled", "schedule", "events", "predict/calibration"),
     *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
-    *("papers/grid", "papers/online_knn_ga", "papers/quick_starters"),
+    "broker/clock.py",
 )
 OURS = "batchcast"
 UNMAPPED = 65534  # owner of the host's folders as seen from a container
 
 
 @cache
-def kernel_folder() -> str:
-    """Return the folder of the kernels, and create it if needed; empty if no folder can be written."""
+def kernel_folder(package: str = OURS) -> str:
+    """Return the folder of a package's compiled kernels, and create it if needed; empty if no folder can be written."""
     # The process executes the machine code in the folder's files. Therefore the folder's location depends only on the
     # environment (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working
     # directory. The folder is used only if no other user can write to it or replace it; otherwise a private folder in
     # the temporary directory is used. The function takes about two milliseconds, once per process.
-    name = f"kernels-{fingerprint():08x}"
+    name = f"kernels-{fingerprint(packages=() if package == OURS else (package,)):08x}"
     named = os.environ.get("NUMBA_CACHE_DIR")
     homes: list[Callable[[], Path]] = [cache_home, _private_home]
     for home in [lambda: Path(str(named)), *homes] if named else homes:
@@ -107,9 +108,9 @@ def _private_home() -> Path:
     return place
 
 
-def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
+def fingerprint(rooms: tuple[str, ...] = KERNELS, packages: Iterable[str] = ()) -> int:
     """Return a checksum of the interpreter's version and of the names, sizes and modification times of the files in
-    `rooms`.
+    `rooms` and of all files of `packages`.
     """
     # By default, all code with kernels counts. After a change of other code, no kernel is compiled again.
     root = Path(__file__).parent.parent
@@ -120,7 +121,19 @@ def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
         elif room.is_dir() and room.name != "__pycache__":
             with os.scandir(room) as entries:
                 state += sorted(_state(e.name, e.stat()) for e in entries if e.name.endswith(".py"))
+    state += [_state(path.name, path.stat()) for package in sorted(packages) for path in sources_of(package)]
     return crc32("\n".join(state).encode())
+
+
+def sources_of(package: str) -> list[Path]:
+    """Return the Python files of an installed package, sorted; empty for a package without files, such as __main__."""
+    spec = getattr(sys.modules.get(package), "__spec__", None) or (package != "__main__" and find_spec(package)) or None
+    if spec is None:
+        return []
+    folders = spec.submodule_search_locations
+    if folders is None:
+        return [Path(spec.origin)] if spec.origin and spec.has_location else []
+    return sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
 
 
 def _state(name: str, entry: os.stat_result) -> str:

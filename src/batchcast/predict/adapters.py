@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BatchcastError, UsageError, check_takes, raised_outside
+from ..errors import BatchcastError, UsageError, check_takes, is_of_project, raised_outside
 from ..events.event import END, SUBMIT, End, Event, Submit
 from ..events.recorded import Forecasts, collect, outcome, timeline
 from ..events.state import SystemState
@@ -56,7 +56,7 @@ def adapted(method: Any, kind: str = "runtime", predictor_name: str = "") -> Any
     if made_as is None:
         missing = [name for name in ("predict", "observe") if not _has(method, name)]
         raise UsageError(f"{predictor_name} has no {' and no '.join(missing)} (accepted: {FORMS})")
-    if not made_as and type(method).__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if not made_as and is_of_project(type(method).__module__):
         return method
     if made_as and kind != "runtime":
         raise UsageError(

@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any
 
-from ..errors import UsageError, raised_outside
+from ..errors import UsageError, is_of_project, raised_outside
 from ..plug_ins import installed
-from ..predict import OWN
+from . import OWN
 from .gate import accepted, check_predictor
 from .protocol import is_of_job, name_and_settings
 
@@ -139,7 +139,7 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
         method = construct(factory, arguments, **given)
     except ValueError as error:
         raise UsageError(f"{spec}: {error}") from error
-    if kind in TARGETS and not type(method).__module__.startswith(OURS):
+    if kind in TARGETS and not is_of_project(type(method).__module__):
         from .adapters import adapted
 
         method = adapted(method, kind, f"{spec}: {type(method).__name__}")
@@ -185,7 +185,7 @@ def construct(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: An
         return maker(*log[: len(needed)], **arguments)
     except Exception as error:
         inner = getattr(maker, "func", maker)  # of functools.partial
-        if str(getattr(inner, "__module__", OURS)).startswith(OURS):
+        if is_of_project(str(getattr(inner, "__module__", __name__))):
             raise
         raise raised_outside(error, name_of(maker)) from error
 
@@ -208,7 +208,6 @@ def takes(kind: str, name: str, parameter: str) -> bool:
 
 
 TARGETS = {"runtime": "run_time", "wait": "wait_time"}
-OURS = __name__.partition(".")[0] + "."
 SWITCHES = dict.fromkeys(("yes", "true", "1", "on"), True) | dict.fromkeys(("no", "false", "0", "off"), False)
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs", "machine"})
 

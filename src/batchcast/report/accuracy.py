@@ -15,7 +15,7 @@ import numpy as np
 from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
 from ..predict.protocol import spec_words as spec_words
-from ..report import figures
+from . import figures
 from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
 from .difference import groups_in, with_difference
 from .figures import span

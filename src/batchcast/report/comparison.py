@@ -14,7 +14,7 @@ from ..evaluation.comparison import Comparison
 from ..metrics import accuracy, schedule
 from ..metrics.measure import Measure
 from ..metrics.paired import Difference
-from ..report import difference, figures
+from . import difference, figures
 from .accuracy import spec_words
 from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, as_text, columns_of
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed

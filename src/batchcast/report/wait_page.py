@@ -14,7 +14,7 @@ import numpy as np
 from ..evaluation.wait import Scored, crps_of, transforms
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
-from ..report import figures
+from . import figures
 from .blocks import Block, Figure, Section, Table, columns_of, measure_columns
 from .figures import span
 

@@ -22,10 +22,12 @@ import msgspec
 import numpy as np
 
 from ..ceilings import open_regular
+from ..compiled.place import sources_of
 from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups, replicate
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
+from ..predict.registry import available
 from ..simulation import Schedule
 from ..simulation.models import Pool
 from ..table import Trace
@@ -35,7 +37,7 @@ from ..version import __version__
 from .study import LogFile, Period, Study, setting
 
 DECIDING = (
-    *("compiled", "events", "formats", "machines", "metrics", "papers", "predict", "schedule", "simulation", "table"),
+    *("compiled", "events", "formats", "machines", "metrics", "predict", "schedule", "simulation", "table"),
     *("trace", "columns.py", "job.py", "units.py", "evaluation/differences.py"),
     "sweep/task.py",
 )
@@ -43,7 +45,7 @@ DECIDING = (
 
 
 @cache
-def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
+def own_code(rooms: tuple[str, ...] = DECIDING, package: str = "") -> str:
     """Return batchcast's version and a digest of the source files that determine results.
 
     The first call of the function takes about 20 ms.
@@ -55,19 +57,23 @@ def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
         for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
             content.update(f"{path.relative_to(root).as_posix()}\0".encode())
             content.update(path.read_bytes())
+    for path in sources_of(package) if package else ():
+        content.update(path.read_bytes())
     return f"{__version__}+{content.hexdigest()[:16]}"
 
 
 @cache
 def code_of(predictor: str) -> str:
-    """Return `own_code`, extended by a digest of the source of a user's predictor (MODULE:CLASS).
+    """Return `own_code`; for a method of another package, with this package's code; for a user's own predictor
+    (MODULE:CLASS), extended by a digest of its source.
 
     >>> code_of("requested") == own_code()
     True
     """
     module, colon, rest = predictor.partition(":")
     if not colon or not rest.partition(":")[0].isidentifier():
-        return own_code()
+        package = available("runtime").get(module, "").partition(".")[0]
+        return own_code() if package in ("", "batchcast") else own_code(package=package)
     spec = importlib.util.find_spec(module)
     source = Path(spec.origin).read_bytes() if spec and spec.origin and spec.has_location else b""
     return f"{own_code()}+{hashlib.sha256(source).hexdigest()[:8]}"

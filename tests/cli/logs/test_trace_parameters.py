@@ -28,14 +28,3 @@ def test_an_unwritable_file_is_one_message(tmp_path):
     done = CliRunner().invoke(cli, ["runtime", str(log), "--trace-parameters", str(tmp_path / "no" / "f.csv")])
     assert done.exit_code != 0
     assert "cannot be written" in str(done.exception)
-
-
-def test_reproduce_lists_its_papers_and_says_where_logs_are_looked_for(tmp_path, monkeypatch):
-    shown = CliRunner().invoke(cli, ["reproduce", "--help"]).output
-    assert "online-knn-ga" in shown
-    assert "su" in shown
-    monkeypatch.delenv("BATCHCAST_SHARED", raising=False)
-    monkeypatch.chdir(tmp_path)
-    failed = CliRunner().invoke(cli, ["reproduce", "online-knn-ga"])
-    assert "BATCHCAST_SHARED" in str(failed.exception)
-    assert not list(tmp_path.iterdir())

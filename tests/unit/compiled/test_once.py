@@ -12,12 +12,11 @@ from batchcast.compiled.once import LEFT, CompilerLine
 
 CODE = """
 import sys
-import numpy as np
-from batchcast.papers.quick_starters.bounds import fitted
+from batchcast.predict.hazard.history_features import level_of
 print("ready", flush=True)
 sys.stdin.readline()
-fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5)
-print(sum(fitted.stats.cache_misses.values()), sum(fitted.stats.cache_hits.values()), flush=True)
+level_of(5.0, 31)
+print(sum(level_of.stats.cache_misses.values()), sum(level_of.stats.cache_hits.values()), flush=True)
 """
 
 

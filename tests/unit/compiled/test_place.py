@@ -41,14 +41,30 @@ def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch
 
 def test_a_change_of_any_kernel_names_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = tmp_path / "batchcast"
-    for name in ("compiled/place.py", "schedule/advance.py", "papers/online_knn_ga/nearest.py"):
+    for name in ("compiled/place.py", "schedule/advance.py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("one")
     monkeypatch.setattr(place, "__file__", str(root / "compiled/place.py"))
     before = place.fingerprint()
     assert place.fingerprint() == before
-    (root / "papers/online_knn_ga/nearest.py").write_text("other")
+    (root / "schedule/advance.py").write_text("other")
     assert place.fingerprint() != before
+
+
+def test_a_change_of_a_package_names_another_folder_for_its_kernels_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A kernel of another package may call any function of this package, of which numba sees no change."""
+    (tmp_path / "site_methods").mkdir()
+    (tmp_path / "site_methods" / "rules.py").write_text("one")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own, added = kernel_folder(), kernel_folder("site_methods")
+    assert own != added
+    (tmp_path / "site_methods" / "rules.py").write_text("another")
+    kernel_folder.cache_clear()
+    assert kernel_folder() == own
+    assert kernel_folder("site_methods") not in (own, added)
 
 
 PACKAGE = Path(batchcast.__file__).parent
@@ -84,11 +100,9 @@ def test_what_is_compiled_into_a_kernel_is_in_the_name_of_its_folder(file: Path)
     assert {f for f in files if not {f, f.parent, f.parent.parent} & set(rooms)} == set()
 
 
-FITTED = """
-import numpy as np
-from batchcast.papers.quick_starters.bounds import fitted
-from batchcast.papers.grid.kernels import pairs
-print(fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5) > 0, fitted.stats.cache_path)
+LEVEL = """
+from batchcast.predict.hazard.history_features import level_of
+print(level_of(5.0, 31) > 0, level_of.stats.cache_path)
 """
 
 
@@ -101,17 +115,17 @@ def run(code: str, **environment: str) -> list[str]:
 
 @pytest.mark.long
 def test_kernels_used_from_python_lie_in_the_folder_of_this_code(tmp_path: Path) -> None:
-    done = run(FITTED, XDG_CACHE_HOME=str(tmp_path))
+    done = run(LEVEL, XDG_CACHE_HOME=str(tmp_path))
     assert done[0] == "True"
     assert Path(done[1]).is_relative_to(tmp_path / "batchcast" / f"kernels-{place.fingerprint():08x}")
-    assert run(FITTED, NUMBA_CACHE_DIR=str(tmp_path / "own"))[1].startswith(str(tmp_path / "own"))
+    assert run(LEVEL, NUMBA_CACHE_DIR=str(tmp_path / "own"))[1].startswith(str(tmp_path / "own"))
 
 
 @pytest.mark.long
 def test_kernels_compile_where_nothing_can_be_written() -> None:
     """If neither the home nor the temporary folder is writable, kernels are compiled at every start and not stored."""
     nowhere = "place.cache_home = place._private_home = lambda: place.Path('/dev/null')"
-    code = f"from batchcast.compiled import place\n{nowhere}\n" + FITTED.replace("stats", "_cache")
+    code = f"from batchcast.compiled import place\n{nowhere}\n" + LEVEL.replace("stats", "_cache")
     assert run(code) == ["True", "None"]
 
 

@@ -13,6 +13,8 @@ import pytest
 from tools.rooms import ROOT, parsed
 
 PACKAGE = ROOT / "src" / "batchcast"
+PAPERS = ROOT / "packages" / "papers" / "src" / "batchcast_papers"
+PROJECTS = (ROOT / "pyproject.toml", ROOT / "packages" / "papers" / "pyproject.toml")
 REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 EXAMPLES = {
@@ -72,7 +74,7 @@ def is_there(reference: str, known: dict[str, set[str]], everything: set[str]) -
 
 def missing(package: Path, known: dict[str, set[str]]) -> list[str]:
     """Return file, line and name of each reference that leads nowhere."""
-    entry_points = set(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    entry_points = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in PROJECTS)))
     everything = set().union(*known.values()) | entry_points
     used = [
         (path, line, reference)

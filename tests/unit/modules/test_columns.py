@@ -1,8 +1,8 @@
 """Tests the table of columns: when each value is known, and the properties on which other packages rely."""
 
 from batchcast.columns import COLUMNS, INPUT_COLUMNS, MOMENT_WORDS, SWF_FIELDS
+from batchcast.inputs.features import MEANINGS
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.features import MEANINGS
 
 
 def test_every_column_says_when_it_is_known():

@@ -19,11 +19,11 @@ from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import POINTS, busy_share, mean_count, steps
 from ...predict.protocol import spec_words
-from ...report import figures
 from ...simulation.models import YARDSTICK
 from ...simulation.schedule import assign_processors
 from ...table import Nominal
 from ...units import counted
+from .. import figures
 from ..blocks import Block, Colouring, Figure, as_text
 from ..difference import Gap, cdf_minus, or_minus
 from ..figures import between, span, tick

@@ -25,14 +25,13 @@ from ...metrics.curves import busy_share
 from ...metrics.paired import Difference
 from ...metrics.schedule import SCHEDULE as MEASURES
 from ...predict.protocol import spec_words
-from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
 from ...table import Trace
 from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, write_groups, write_schedule
 from ...trace.select import describe_log
 from ...trace.whole_file import folder
 from ...units import counted
-from .. import blocks
+from .. import blocks, figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, TableRows, as_text, folded, page
 from ..difference import FORECAST, SCHEDULE, Measures, cdf_minus, difference_blocks, interval_figures, interval_words

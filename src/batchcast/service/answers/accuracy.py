@@ -25,8 +25,8 @@ from ...predict.protocol import Grounds
 from ...store.reader import Row
 from ...store.rows import NOTHING, asked_a_node
 from ...units import span
-from ..answers import track_record
 from ..settings import Settings
+from . import track_record
 from .answer import staleness
 from .disclosure import DAY_S, Site, Viewer, groups, is_of_several, may_show, of_complete_days, open_site, rounded
 from .track_record import SHORT_S, Coverage, median

@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 
 from ...errors import BatchcastError, NoAnswer, NoStore, Refused, Unreachable, UsageError
 from ...store.place import sqlite_path
-from ..answers import questions, track_record
 from ..batch_system import open_scheduler
 from ..settings import Settings
+from . import questions, track_record
 from .advice import advise
 from .answer import Answer
 from .disclosure import Site, Viewer, Whose

@@ -29,8 +29,8 @@ from ...predict.protocol import Prediction
 from ...store.place import clock_path, machine_path
 from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
-from ..answers import track_record
 from ..settings import Settings, machine_at
+from . import track_record
 from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, usages
 from .disclosure import Site, Viewer, open_site
 from .start import basis_of, capped, latest_start, spread_of, start_settings

@@ -24,8 +24,8 @@ from ...predict.recommend import BY_NAME, rounded_request
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
 from ...units import span
-from ..answers import track_record
 from ..settings import Settings, is_private
+from . import track_record
 from .accuracy import LIMIT, MEMORY, advice_record, calibration_verdicts
 from .accuracy import accuracy as scores
 from .advice import RISK, SAMPLING_MARGIN, Rules, advise, advised_limit, with_limits_of_walltime

@@ -27,8 +27,8 @@ from ...predict.protocol import Prediction
 from ...store.place import asked_path
 from ...store.rows import as_values
 from ...units import counted, format_duration, parse_memory, parse_span
-from ..answers import track_record
 from ..settings import Settings
+from . import track_record
 from .advice import advise_script, as_request, rests_on_jobs
 from .answer import Answer, Options
 from .disclosure import OfOthers, Site, Viewer, open_site

@@ -24,11 +24,11 @@ from ...errors import BatchcastError
 from ..answers.disclosure import Viewer
 from ..answers.forecaster import renew
 from ..child_process import KeptChild
-from ..http import api
 from ..log import Log
 from ..operations.metrics import ServiceMetrics, store_readings
 from ..page import routes as page_routes
 from ..settings import Settings
+from . import api
 from .admission import Admission, InvalidToken, Peer, Tokens, token_in
 from .api import PROBLEM, Cost, description, problem, status_of
 from .snapshot import AnswerCache, QueueCache
