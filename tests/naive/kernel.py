@@ -7,7 +7,7 @@ from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.recorded import events
 from batchcast.job import name_stem
 from batchcast.predict.gate import field_value
-from batchcast.predict.similarity.candidates import FIELD_START, FIELDS, TERM_START
+from batchcast.predict.similarity.memory import FIELD_START, FIELDS, TERM_START
 
 NAMES = ("limit_ratio", "limit", "procs_ratio", "procs", "apart", "user", "age", "rank", "recent", "scaled")
 BEGIN = dict(zip((*NAMES, *FIELDS), (*TERM_START, *FIELD_START)))

@@ -11,9 +11,9 @@ import numpy as np
 from ..compiled import kernel
 from ..compiled.arrays import address_of, called_there
 from ..predict.runtime.kernel import Kernel
-from ..predict.similarity import candidates as similarity
-from ..predict.similarity.candidates import Memory, Options, grown, make_memory
+from ..predict.similarity import steps
 from ..predict.similarity.coding import Coded
+from ..predict.similarity.memory import ROOMS, Memory, Options, grown, make_memory
 from ..schedule import state as pool
 from ..schedule.advance import go_on
 from ..schedule.state import KernelState, tails_of
@@ -38,7 +38,7 @@ def drive_kernel(
     """
     n, slots = len(coded.numbers), SLOTS
     numbers, codes = coded.numbers, coded.codes
-    memory = make_memory(max(min(predictor.most, n), 1), slots, coded.users + 1, coded.classes + 1, similarity.ROOMS)
+    memory = make_memory(max(min(predictor.most, n), 1), slots, coded.users + 1, coded.classes + 1, ROOMS)
     free = np.arange(slots - 1, -1, -1)[:-1]
     registers = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
@@ -82,9 +82,9 @@ def follow_schedule(
             for k in range(s.logged):
                 job = log[k].job
                 if log[k].kind == pool.LOG_START:
-                    similarity.started(m, slot_of[job], log[k].time)
+                    steps.job_started(m, slot_of[job], log[k].time)
                 elif log[k].kind == pool.LOG_END:
-                    similarity.ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
+                    steps.job_ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
                     free[registers[LEFT]] = slot_of[job]
                     registers[LEFT] += 1
             s.logged = 0
@@ -96,18 +96,18 @@ def follow_schedule(
             registers[LEFT] -= 1
             slot_of[job] = free[registers[LEFT]]
             entry = jobs[job]  # without a similar job, the requested time is the planned run time
-            similarity.note(m, slot_of[job], numbers[job], codes[job])
-            entry.planned = max(min(similarity.forecast(m, o, slot_of[job], s.now, entry.request), entry.request), 1.0)
-            similarity.met(m, slot_of[job], codes[job])
+            steps.write_request(m, slot_of[job], numbers[job], codes[job])
+            entry.planned = max(min(steps.predict_point(m, o, slot_of[job], s.now, entry.request), entry.request), 1.0)
+            steps.add_new_fields(m, slot_of[job], codes[job])
             if rules[0].risk_budget > 0.0:
-                similarity.tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
+                steps.predict_tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
             registers[ASKED] += 1
         elif reason == pool.JOB_OVERDUE:
             entry = jobs[job]
             elapsed = s.now - entry.start
             numbers[job, 0] = s.now
-            similarity.note(m, 0, numbers[job], codes[job])
-            again = similarity.revised(m, o, 0, slot_of[job], s.now, elapsed)
+            steps.write_request(m, 0, numbers[job], codes[job])
+            again = steps.predict_again(m, o, 0, slot_of[job], s.now, elapsed)
             entry.planned = max(min(again, entry.request), elapsed + 1.0)
         registers[REASON] = -1
         if reason not in (pool.NEEDS_PREDICTION, pool.JOB_OVERDUE):

@@ -17,9 +17,20 @@ from ...job import JobRequest
 from ...table import Trace
 from ..fallback import LargestLimit, limits_in_order
 from ..protocol import SHORTEST, Grounds, Prediction
-from ..similarity import candidates as similarity
-from ..similarity.candidates import NOBODY, Memory, Options, grown, make_memory
+from ..similarity import steps
 from ..similarity.coding import Coder, coded
+from ..similarity.memory import (
+    NOBODY,
+    POINTS,
+    ROOMS,
+    SECONDS,
+    TOTAL,
+    WEIGHT,
+    Memory,
+    Options,
+    grown,
+    make_memory,
+)
 
 
 class RunTimes(NamedTuple):
@@ -95,14 +106,15 @@ class Kernel:
 
     Notes
     -----
-    The candidates of job i are the most recently finished jobs of its classes, each job once: 128 of the same user, 64
-    of the same user and limit, 64 of the same user and processors, 64 with the same user, limit and processors, and 16
-    of any user with the same limit. Candidate j has weight exp(-theta . d(i, j)). The vector d contains the differences
-    between jobs i and j: limit, processors, every field that the log has, user, time between their submissions, time
-    since the end of j, number of the user's jobs that have ended since j, and whether j is the user's latest job. When
-    a job ends, theta and the user's offset take one AdaGrad step on the CRPS of the distribution that the job's
-    candidates gave at its submission. Predictions lie between one second and the limit; without a candidate, the limit
-    is predicted. There is no training phase and no refit. Costs O(candidates) per job, with at most 672 candidates.
+    docs/reference/kernel.md has all equations. The candidates of job i are the most recently finished jobs of its
+    classes, each job once: 128 of the same user, 64 of the same user and limit, 64 of the same user and processors, 64
+    with the same user, limit and processors, and 16 of any user with the same limit. Candidate j has weight exp(-theta
+    . d(i, j)). The vector d contains the differences between jobs i and j: limit, processors, every field that the log
+    has, user, time between their submissions, time since the end of j, number of the user's jobs that have ended since
+    j, and whether j is the user's latest job. When a job ends, theta and the user's offset take one AdaGrad step on the
+    CRPS of the distribution that the job's candidates gave at its submission. Predictions lie between one second and
+    the limit; without a candidate, the limit is predicted. There is no training phase and no refit. Costs O(candidates)
+    per job, with at most 672 candidates.
 
     References
     ----------
@@ -145,7 +157,7 @@ class Kernel:
             running=float(running),
             scaled=scaled,
             relative=relative,
-            point=similarity.POINTS.index(point),
+            point=POINTS.index(point),
         )
         self.memory: Memory = make_memory(ring=min(memory, 256), slots=64, users=16, classes=64)
         self.coder = Coder()
@@ -170,8 +182,8 @@ class Kernel:
     def distribution(self, job: JobRequest, at: SystemState) -> RunTimes:
         """Return the full run-time distribution, also for a job that already runs; empty if there is no candidate."""
         order = self.memory.order[0, : self._ask(job, at.now)[0]]
-        seconds = np.maximum(self.memory.length[0, similarity.SECONDS, order], 1.0)
-        weights = self.memory.candidate[similarity.WEIGHT, order].copy()
+        seconds = np.maximum(self.memory.run_times[0, SECONDS, order], 1.0)
+        weights = self.memory.per_candidate[WEIGHT, order].copy()
         return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), weights)
 
     def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
@@ -179,7 +191,7 @@ class Kernel:
         twice `elapsed`.
         """
         itself = self._note(job, at.now)
-        return float(similarity.revised(self.memory, self.options, 0, itself, at.now, elapsed))
+        return float(steps.predict_again(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn from the run time,
@@ -206,12 +218,12 @@ class Kernel:
             slots=int(present) + 1,
             users=jobs.users + 1,
             classes=jobs.classes + 1,
-            rooms=min(int(present), similarity.ROOMS) + 2,
+            rooms=min(int(present), ROOMS) + 2,
         )
         out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
         events, asked = (plan.time, plan.kind, plan.index.astype(np.int64)), (jobs.numbers, jobs.codes)
         free, slot_of = np.arange(present, 0, -1), np.zeros(n, np.int64)
-        similarity.follow(memory, self.options, events, asked, run, _LEVELS, free, slot_of, out)
+        steps.follow_log(memory, self.options, events, asked, run, _LEVELS, free, slot_of, out)
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
@@ -228,12 +240,12 @@ class Kernel:
     def _ask(self, job: JobRequest, now: float) -> tuple[int, np.ndarray]:
         """Return the number of candidates of a job, and the prediction and its evidence as numbers."""
         itself, out = self._note(job, now), np.empty(1 + len(LEVELS) + 5)
-        return similarity.answer(self.memory, self.options, 0, itself, now, _LEVELS, out), out
+        return steps.predict_job(self.memory, self.options, 0, itself, now, _LEVELS, out), out
 
     def _note(self, job: JobRequest, now: float) -> int:
         """Write the job's request to slot 0, which is for predictions, and return the job's own slot, if any."""
         numbers, codes = self._written(job, now)
-        similarity.note(self.memory, 0, numbers, codes)
+        steps.write_request(self.memory, 0, numbers, codes)
         return self.slots.get(job.row, NOBODY)
 
     def _written(self, job: JobRequest, now: float) -> tuple[np.ndarray, np.ndarray]:
@@ -253,21 +265,21 @@ class Kernel:
             self.memory = grown(self.memory, "slots", 2 * size)
             self.free = list(range(2 * size - 1, size - 1, -1))
         slot = self.slots[job.row] = self.free.pop()
-        similarity.submitted(self.memory, slot, numbers, codes)
+        steps.job_submitted(self.memory, slot, numbers, codes)
 
     def _end(self, event: End) -> None:
         known = event.job.row in self.slots
         if not known:
             self._enter(event.job, event.job.submit_time)
-        if self.memory.numbers[similarity.TOTAL] == len(self.memory.finished) < self.most:
+        if self.memory.numbers[TOTAL] == len(self.memory.finished) < self.most:
             self.memory = grown(self.memory, "ring", min(2 * len(self.memory.finished), self.most))
-        similarity.ended(self.memory, self.options, self.slots[event.job.row], event.time, event.run_time, known)
+        steps.job_ended(self.memory, self.options, self.slots[event.job.row], event.time, event.run_time, known)
         self._leave(event.job.row)
 
     def _leave(self, row: int) -> None:
         slot = self.slots.pop(row, None)
         if slot is not None:
-            similarity.stopped(self.memory, slot)
+            steps.job_stopped(self.memory, slot)
             self.free.append(slot)
 
     def _change(self, event: Start | Requeue | Change) -> None:
@@ -278,9 +290,9 @@ class Kernel:
             begun, asked = self.memory.unfinished[["start", "submit"]][self.slots[row]].tolist()
             self._enter(event.job, asked)
         else:
-            similarity.stopped(self.memory, self.slots[row])
+            steps.job_stopped(self.memory, self.slots[row])
         if begun == begun:
-            similarity.started(self.memory, self.slots[row], begun)
+            steps.job_started(self.memory, self.slots[row], begun)
 
 
 _LEVELS = np.array(LEVELS)

@@ -18,7 +18,7 @@ import numpy as np
 from ...job import JobRequest, name_stem
 from ...table import Nominal, Values
 from ..gate import numbered
-from .candidates import CLASSES, FIELDS
+from .memory import CLASSES, FIELDS
 
 ROWS = 4096
 _PLAIN = attrgetter(*FIELDS[:-1])
@@ -45,7 +45,7 @@ class Coder:
         self.classes: tuple[dict[Any, int], ...] = tuple({} for _ in range(CLASSES))
 
     def row(self, job: JobRequest) -> tuple[int, ...]:
-        """Return user, classes, and the codes of FIELDS, as the parameter `codes` of `steps.note` expects them.
+        """Return user, classes, and the codes of FIELDS, as `steps.write_request` expects them in `codes`.
 
         >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"), user_id="ada")
         >>> Coder().row(job)[:6]

@@ -12,8 +12,8 @@ from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.runtime.calibrated import Calibrated
 from batchcast.predict.runtime.kernel import LEVELS, Kernel, RunTimes
-from batchcast.predict.similarity.candidates import CLASSES, FIELDS, OWN
 from batchcast.predict.similarity.coding import Coder, coded
+from batchcast.predict.similarity.memory import CLASSES, FIELDS, OWN
 from batchcast.table import Trace
 from batchcast.testing.logs import odd_logs, small_log
 
