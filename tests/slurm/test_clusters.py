@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import labs_on
 from follow import BATCHCAST, Follower
 from guide import Shell, lines_of, settings_of
 from slurm_lab import Lab
 
 from batchcast.store.ledger import Ledger
 from batchcast.store.reader import Reader
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 QUICK = {"HISTORY_DAYS": "0.02", "SETTLE_S": "0", "PATIENCE_S": "1", "RUNTIME": "recent_mean", "LIMITS": "",

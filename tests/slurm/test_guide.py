@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import absent
 from follow import BATCHCAST, Follower, LabTransport, stored
 from places import Place
 from slurm_lab import CHOSEN, Lab
 
 from batchcast.pbs import Pbs
 from batchcast.slurm.client import Slurm
-from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_possible")]
 HURTING = ["a|b", "quo\"te '", "new\nline", "Straße 😀", "-n", "x" * 400]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import labs_on
 from slurm_lab import Lab
 from snakemake_lab import CONF
 
 from batchcast.table import Nominal, Trace
 from batchcast.trace import read_trace
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 

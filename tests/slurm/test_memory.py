@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import labs_on
 from follow import Follower, stored
 from guide import Shell, lines_of
 from slurm_lab import Lab
@@ -16,7 +17,6 @@ from snakemake_lab import CONF
 
 from batchcast.machines.machine import homogeneous
 from batchcast.trace.machine_files import toml_of
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import labs_on
 from follow import Follower
 from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, kill, limits_now, saved
 from slurm_lab import Lab
 
 from batchcast.slurm.client import SNAPSHOT
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 PATIENCE = 180.0

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import labs_on
 from planning_lab import SPEED, Asked, accounted, agent, empty, lab_with_script, limits_now, of_kind, submitted
 from slurm_lab import Lab
-
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 PATIENCE = 180.0

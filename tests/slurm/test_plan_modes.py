@@ -8,11 +8,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from conftest import labs_on
 from follow import Follower
 from slurm_lab import Lab
 from test_planning import CONF, MINUTE, accounted, agent
-
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 SPEED = 30.0

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable, Iterator
 
 import pytest
+from conftest import labs_on
 from follow import Follower
 from planning_lab import (
     AGENTS,
@@ -31,8 +32,6 @@ from planning_lab import (
     told,
 )
 from slurm_lab import Lab
-
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 

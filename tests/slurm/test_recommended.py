@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from conftest import labs_on
 from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, limits_now
 from slurm_lab import Lab
 
@@ -15,7 +16,6 @@ from batchcast.evaluation.evaluation import POLICIES, PREDICTORS
 from batchcast.evaluation.findings import recommended_settings, settings_toml
 from batchcast.service.settings import load
 from batchcast.simulation.models import LEAST_WORK, SLURM, YARDSTICK
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 PATIENCE = 240.0

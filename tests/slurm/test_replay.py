@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import postgres_lab
 import pytest
+from conftest import absent
 from follow import Follower, stored, truth
 from slurm_lab import USERS, Lab
 from workload import Planned, plan, span_at, submit
@@ -27,7 +28,6 @@ from batchcast.store.history import to_trace
 from batchcast.store.reader import Reader
 from batchcast.table import Trace
 from batchcast.trace.parquet import read_parquet, write_parquet
-from conftest import absent
 
 pytestmark = [pytest.mark.slurm]
 SPEED = 60.0

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import labs_on
 from follow import BATCHCAST, Follower, stored
 from slurm_lab import Lab
 
 from batchcast.store.reader import Reader
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 

@@ -10,9 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from slurm_lab import Lab
-
 from conftest import absent
+from slurm_lab import Lab
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 SCRIPT = """

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from conftest import labs_on
 from fire import KINDS, Run, carry_out
 from planning_lab import SPEED
-
-from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 JOBS, KILLS = 60, 10

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import jupyterhub_lab
 import pytest
+from conftest import absent
 from jupyterhub_lab import Hub
 from slurm_lab import Lab
 from snakemake_lab import Helped
-
-from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 CHOICES = {

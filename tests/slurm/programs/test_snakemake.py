@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 import snakemake_lab
+from conftest import absent
 from slurm_lab import Lab
 from snakemake_lab import CONF, WRITTEN_MIB, Helped, Workflow
 
 from batchcast.client import Client
-from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 SAMPLES = 5  # a suggestion needs three jobs with measured memory; a short task may end unmeasured

@@ -21,7 +21,7 @@ EXAMPLES = {
     *("C2H6", "CD", "Fe", "_pv", "grp_", "min_X", "swf_N", "wing_012", "wing_013"),
     *("Mine.predict", "NAME_speedup"),
     *("_in_time", "busy_kwh", "idle_kwh", "off_kwh", "over_180_min", "told_1h_80", "unfinished_runs"),
-    *("difflib", "np.convolve", "np.correlate"),
+    *("difflib", "error_y", "np.convolve", "np.correlate", "np.linalg", "random_state"),
 }
 """Names that stand for users' words, for composed names, and for definitions of other packages."""
 
