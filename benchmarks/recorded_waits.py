@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchcast.evaluation.wait import crps_of, recorded_wait, run_wait
+from batchcast.evaluation.wait import RecordedClock, crps_of, recorded_wait, run_wait
 from batchcast.formats.slurm.scontrol import table
 from batchcast.table import Trace
 from batchcast.trace.machine_files import open_machine, read_texts
@@ -59,7 +59,7 @@ def run(folders: list[str]) -> None:
 
 def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
     """Score a method that has no history at the first job."""
-    made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts
+    made = run_wait(trace, spec, np.ones(len(trace), bool), on=RecordedClock(machine=machine)).forecasts
     waited = recorded_wait(trace)
     held = np.full(len(trace), np.nan)
     if BOUND in made.levels:

@@ -76,6 +76,7 @@ def forecasts(kind: str, specs: Sequence[str], options: Mapping[str, Any], proto
     import numpy as np
 
     from ..evaluation.replay import forecast_periods
+    from ..evaluation.wait import RecordedClock
     from ..metrics.schedule import ForecastTotals
     from ..trace.parquet import answers_folder
 
@@ -87,7 +88,7 @@ def forecasts(kind: str, specs: Sequence[str], options: Mapping[str, Any], proto
     ):
         kind_options = {"cancelled": options["cancelled"]} if kind == "wait" else {"seed": options["seed"]}
         for period, first, said in forecast_periods(
-            kind, periods, specs, protocol=protocol, procs=periods.opening.rule, tick=tick, **kind_options
+            kind, periods, specs, RecordedClock(protocol, periods.opening.rule), tick=tick, **kind_options
         ):
             waits = np.where(period.wait_time >= 0, period.wait_time, np.nan)
             actual = period.run_time if kind == "runtime" else waits
@@ -104,6 +105,7 @@ def forecasts(kind: str, specs: Sequence[str], options: Mapping[str, Any], proto
 def schedules(plan: Plan, options: Mapping[str, Any]) -> None:
     """Run `simulate` over a log folder, period by period."""
     from collections import Counter
+    from dataclasses import replace
 
     from ..metrics.schedule import ScheduleTotals
     from ..predict.protocol import spec_words
@@ -113,12 +115,9 @@ def schedules(plan: Plan, options: Mapping[str, Any]) -> None:
     from ..trace.parquet import answers_folder
 
     periods, folder = opened(options)
-    default = plan.default_request or folder.largest_request
-    settings: dict[str, Any] = {
-        "wide": plan.wide,
-        "default_request": default if default == default else None,
-        "plan_level": plan.plan_level,
-    }
+    default = plan.setup.default_request or folder.largest_request
+    default_request = default if default == default else None
+    setup = replace(plan.setup, procs=periods.opening.rule, default_request=default_request)
     rows, left_out, notes = [], Counter[str](), list[str]()
     with answers_folder(options["in_periods"], ("policy", "predictor")) as add:
         for name, policy in plan.policies.items():
@@ -127,7 +126,7 @@ def schedules(plan: Plan, options: Mapping[str, Any]) -> None:
                 left_out, notes = Counter(), []
                 with progress(f"Simulating {name}, planned with {spec_words(spec)}", len(folder)) as tick:
                     done = 0
-                    for part in simulate_periods(periods, policy, spec, procs=periods.opening.rule, **settings):
+                    for part in simulate_periods(periods, policy, spec, setup):
                         totals = totals or ScheduleTotals(part.total)
                         totals.add(part.submit_time, part.start_time, part.run_time, part.procs, part.backfilled)
                         corrections += part.corrections
@@ -139,7 +138,8 @@ def schedules(plan: Plan, options: Mapping[str, Any]) -> None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
     predictors = list(dict.fromkeys(row["predictor"] for row in rows))
-    chosen = {"policy": list(plan.policies), "predictor": predictors, **settings}
+    chosen: dict[str, Any] = {"policy": list(plan.policies), "predictor": predictors}
+    chosen |= {name: getattr(setup, name) for name in ("wide", "default_request", "plan_level")}
     _print("simulate", periods, folder, rows, chosen, [*left_out_words(left_out), *notes])
 
 

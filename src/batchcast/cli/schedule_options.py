@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..simulation import Policy
     from ..simulation.on_nodes import Ordering
     from ..simulation.own_clock import OwnPolicy
+    from ..simulation.setup import RunSetup
 
 
 class Plan(NamedTuple):
@@ -40,22 +41,12 @@ class Plan(NamedTuple):
 
     predictors: list[str]
     policies: dict[str, Policy | OwnPolicy]
-    protocol: str
-    loop: str
-    wide: str
-    default_request: float | None
-    plan_level: float | None
+    setup: RunSetup
     partitions: str
 
     def planners(self, policy: Policy | OwnPolicy | None) -> list[str]:
         """Return the predictors of a policy's schedules: the given predictors, else the policy's default predictors."""
         return self.predictors or [policy.predictor if policy is not None else "requested"]
-
-    @property
-    def clocks(self) -> dict[str, Any]:
-        """Return the options that `simulate` and `evaluate` of the library have in common."""
-        names = ("protocol", "loop", "wide", "default_request", "plan_level")
-        return {name: getattr(self, name) for name in names}
 
 
 class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
@@ -138,6 +129,7 @@ def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
     """
     from ..predict.registry import split_specs
     from ..simulation.policies import changed, policy_of, split_policies
+    from ..simulation.setup import RunSetup
 
     find_modules_here(options)
     words = {"kill": "no"} if options["no_kill"] else {}
@@ -153,7 +145,8 @@ def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
         raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
     if not policies:
         raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
-    plan = Plan(specs, policies, *(options[name] for name in Plan._fields[2:]))
+    names = ("protocol", "loop", "wide", "default_request", "plan_level")
+    plan = Plan(specs, policies, RunSetup(**{name: options[name] for name in names}), options["partitions"])
     return plan, _settings(plan)
 
 
@@ -165,9 +158,10 @@ def _settings(plan: Plan) -> dict[str, Any]:
     words = {word: getattr(alone, word) for word in (*OF_A_POLICY.split(), "kill") if hasattr(alone, word)}
     for word in AGES if "head_after" in words else ():
         words[word] = None if words[word] == float("inf") else format_duration(words[word])
-    options = {name: getattr(plan, name) for name in Plan._fields[2:]}
-    if plan.default_request is not None:
-        options["default_request"] = format_duration(plan.default_request)
+    options = {name: value for name, value in plan.setup.shared().items() if name != "procs"}
+    if plan.setup.default_request is not None:
+        options["default_request"] = format_duration(plan.setup.default_request)
+    options["partitions"] = plan.partitions
     predictors = plan.predictors or list(dict.fromkeys(policy.predictor for policy in plan.policies.values()))
     return {"predictor": predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
 

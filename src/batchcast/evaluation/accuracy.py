@@ -26,6 +26,7 @@ from ..predict.gate import lacking
 from ..predict.peak_memory import MIB, PeakMemory
 from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import fresh, method_of, parse_spec
+from ..simulation.setup import RunSetup
 from ..table import Trace
 from ..table.memory import MemoryUse, memory_use
 from ..table.result import Picture
@@ -96,9 +97,8 @@ class Scores:
 def score(
     trace: Trace,
     methods: Sequence[str] | Mapping[str, Maker],
+    setup: RunSetup = RunSetup(),
     *,
-    protocol: str = "honest",
-    procs: str = "req",
     mask: np.ndarray | None = None,
     seed: int = 0,
     target: str = "run_time",
@@ -128,7 +128,7 @@ def score(
     total = log.info.max_procs
     fitted = {spec: fresh_predictor(fresh(maker), trace, total, seed, name=spec) for spec, maker in makers.items()}
     timed = {spec: Timed(wanted.wrap(method), perf_counter) for spec, method in fitted.items()}
-    forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
+    forecasts = replay(log, timed, protocol=setup.protocol, procs=setup.procs, total=total, ask=scored, tick=tick)
     requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
 
     def row(spec: str, predicted: Forecasts) -> ForecastRow:
@@ -145,8 +145,8 @@ def score(
 
     return Scores(
         trace,
-        protocol,
-        procs,
+        setup.protocol,
+        setup.procs,
         rows={spec: row(spec, each) for spec, each in forecasts.items()},
         scored=scored,
         never_ran=int((inside & ~ran).sum()),

@@ -224,7 +224,6 @@ def _amount(measure: Measure, value: float) -> str:
 
 
 DROPPED = 0.01
-Simulate = Callable[[Trace, str], "Schedule"]
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
@@ -263,8 +262,7 @@ def _drawn(submit: np.ndarray, rng: np.random.Generator, dropped: float) -> tupl
 
 def replicated(
     trace: Trace,
-    names: Sequence[str],
-    simulate: Simulate,
+    schedules: Mapping[str, Callable[[Trace], Schedule]],
     against: str,
     count: int,
     seed: int = 0,
@@ -274,7 +272,7 @@ def replicated(
     """Return keys for each schedule's row: the differences between its means and the reference's means over replicates
     of the log.
 
-    `simulate(trace, name)` returns the schedule of one replicate. `replicated` has an `OverReplicates` of the
+    `schedules` has a function per schedule that simulates one replicate. `replicated` has an `OverReplicates` of the
     difference of means for each measure. The cost is `count` simulations of every schedule.
     """
     rng = np.random.default_rng(seed)
@@ -287,12 +285,12 @@ def replicated(
 
     def measured(rng: np.random.Generator) -> list[Mapping[str, float]]:
         again = replicate(trace, rng)
-        return [simulate(again, name).measures() for name in names]
+        return [simulate(again).measures() for simulate in schedules.values()]
 
     every = in_processes([partial(measured, state) for state in states], workers, tick)
-    means = {name: [one[k] for one in every] for k, name in enumerate(names)}
+    means = {name: [one[k] for one in every] for k, name in enumerate(schedules)}
     keys: dict[str, dict[str, Any]] = {}
-    for name in names:
+    for name in schedules:
         keys[name] = {"replicates": count}
         if name != against:
             pairs = list(zip(means[name], means[against]))

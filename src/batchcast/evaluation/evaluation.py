@@ -17,7 +17,7 @@ import numpy as np
 from .. import plots
 from ..errors import BatchcastError, InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.machine_size import machine_of_log
-from ..events.recorded import PROTOCOLS, irregular
+from ..events.recorded import irregular
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
 from ..predict.protocol import spec_words
@@ -26,7 +26,7 @@ from ..processes import Task, in_processes, under_bars
 from ..simulation import Schedule
 from ..simulation.models import ORACLE, SLURM, YARDSTICK, Model, Nodes, Pool, Tick, policies_on_nodes
 from ..simulation.policies import named_policies
-from ..simulation.simulate import LOOPS
+from ..simulation.setup import RunSetup
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..units import counted
@@ -42,11 +42,6 @@ from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
-WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
-         "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
-"""The accepted words of the settings that accept only certain words."""
-OF_A_POOL = {"wide": "drop", "loop": "closed", "default_request": None, "plan_level": None, "partitions": "together"}
-"""The defaults of the arguments, beside `policy`, that only a pool of processors uses."""
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
 """A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -268,31 +263,29 @@ def evaluate(
     >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
     (['requested', 'last_2'], ['requested', 'last_2', 'actual'])
     """
-    settings: dict[str, Any] = {
-        "procs": procs, "protocol": protocol, "loop": loop, "wide": wide, "default_request": default_request,
-        "plan_level": plan_level, "partitions": partitions, "scheduler": scheduler,
-        "known_at_submit": list(known_at_submit),
+    setup = RunSetup(procs, protocol, loop, wide, default_request, plan_level)
+    check_word("partitions", partitions, ("together", "split"))
+    check_word("scheduler", scheduler, ("auto", "policy", SLURM))
+    settings = {
+        **setup.shared(), "partitions": partitions, "scheduler": scheduler, "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
-    for word, accepted in WORDS.items():
-        check_word(word, settings[word], accepted)
     check_log(trace)
     trace = trace.knowing(known_at_submit)
     methods = _beside_yardstick(named_methods(predictor))
     loops = machine is not None or scheduler == SLURM
     if loops:
-        _refuse_settings_of_a_pool(settings, machine)
+        _refuse_settings_of_a_pool(setup, partitions, scheduler if machine is not None else "")
         plans: dict[str, Any] = policies_on_nodes(policy)
     else:
         plans = named_policies(POLICIES if policy is None else policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
-    options = {name: settings[name] for name in ("wide", "default_request", "loop", "protocol", "plan_level")}
     split = partitions == "split"
-    pool = Pool(procs, split, options) if split or trace.info.max_procs > 0 else None
+    pool = Pool(setup, split) if split or trace.info.max_procs > 0 else None
 
     def nodes() -> Nodes:
-        return Nodes(machine if machine is not None else machine_of_log(trace, procs), procs, protocol)
+        return Nodes(machine if machine is not None else machine_of_log(trace, procs), setup)
 
     learned, tries = "", False
     if loops:
@@ -305,16 +298,14 @@ def evaluate(
         tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not model.is_stated
         if tries:
             with bar("Learning the machine from the log's first part", len(trace)) as tick:
-                found = learn_model(trace, inside, procs, protocol, tick)
+                found = learn_model(trace, inside, setup, tick)
             if found is not None:
                 model, trace, inside, learned = found
 
     def predict(tick: Callable[[int], None]) -> tuple[Scores, Limits | None]:
         # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
         kernel = "kernel" if protocol == "honest" and methods.get("kernel") == "kernel" else ""
-        scores = score(
-            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, unmasked_of=kernel, tick=tick
-        )
+        scores = score(trace, methods, setup, mask=inside, seed=seed, unmasked_of=kernel, tick=tick)
         limits = latest_limits(trace, inside, procs=procs, answers=scores.unmasked) if protocol == "honest" else None
         return replace(scores, unmasked=None), limits
 
@@ -335,13 +326,13 @@ def evaluate(
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
 
 
-def _refuse_settings_of_a_pool(settings: Mapping[str, Any], machine: Machine | None) -> None:
+def _refuse_settings_of_a_pool(setup: RunSetup, partitions: str, scheduler: str) -> None:
     """Raise UsageError if a setting that only a pool of processors uses is combined with a machine with nodes."""
-    wrong = [name for name, default in OF_A_POOL.items() if settings[name] != default]
-    wrong += ["scheduler"] if machine is not None and settings["scheduler"] == "policy" else []
-    if wrong:
-        raise UsageError(f"{wrong[0]}: a machine with nodes does not use {settings[wrong[0]]!r}",
-                         hint=f"leave {wrong[0]} out, or simulate a pool of processors without a machine")  # fmt: skip
+    wrong = setup.of_a_pool() | ({"partitions": partitions} if partitions == "split" else {})
+    wrong |= {"scheduler": scheduler} if scheduler == "policy" else {}
+    for name, value in wrong.items():
+        raise UsageError(f"{name}: a machine with nodes does not use {value!r}",
+                         hint=f"leave {name} out, or simulate a pool of processors without a machine")  # fmt: skip
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
@@ -470,7 +461,7 @@ def choose_model(
 
 
 def learn_model(
-    trace: Trace, inside: np.ndarray, procs: str, protocol: str, tick: Tick
+    trace: Trace, inside: np.ndarray, setup: RunSetup, tick: Tick
 ) -> tuple[Chosen, Trace, np.ndarray, str] | None:
     """Return the machine learned from the log's first part, if it reproduces the waits of the second part.
 
@@ -482,9 +473,9 @@ def learn_model(
     from ..simulation.learned.learn import split
 
     try:
-        learned, released, rest = split(trace, procs)
+        learned, released, rest = split(trace, setup.procs)
         scored = inside & rest
-        model = Nodes(learned.machine, procs, protocol)
+        model = Nodes(learned.machine, setup)
         checked = judge(model, released, scored, model.run(released, None, YARDSTICK, tick=tick))
     except (InputError, NoAnswer):
         return None

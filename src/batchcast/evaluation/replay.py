@@ -22,7 +22,7 @@ from ..predict.registry import make, named_methods, parse_spec
 from ..table import Trace, check_log
 from ..table.result import Picture, Result
 from .accuracy import fresh_predictor
-from .wait import recorded_wait, with_settings
+from .wait import RecordedClock, recorded_wait, with_settings
 
 
 def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
@@ -160,9 +160,8 @@ def forecast_periods(
     kind: str,
     periods: Iterable[Trace],
     specs: Sequence[str],
+    on: RecordedClock = RecordedClock(),
     *,
-    protocol: str | None = None,
-    procs: str = "req",
     seed: int = 0,
     cancelled: str = "count",
     tick: Callable[[int], None] | None = None,
@@ -183,12 +182,12 @@ def forecast_periods(
         return
     size = first.info.max_procs
     methods = {spec: _method(kind, spec, first, size, seed, cancelled) for spec in specs}
-    clock = protocol or _one_protocol(methods)
+    clock = on.protocol or _one_protocol(methods)
     yield from replay_periods(
         chain([first], source),
         methods,
         protocol=clock,
-        procs=procs,
+        procs=on.procs,
         total=size,
         forget=not any(getattr(method, "holds_entries", False) for method in methods.values()),
         tick=tick,

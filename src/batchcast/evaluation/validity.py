@@ -23,6 +23,7 @@ from ..metrics.measure import mean
 from ..simulation import Policy
 from ..simulation.models import YARDSTICK, Model, Nodes, Pool
 from ..simulation.schedule import Schedule
+from ..simulation.setup import RunSetup
 from ..table import Trace
 
 MINUTE = 60.0
@@ -382,17 +383,18 @@ def judge(
     """
     if isinstance(model, Nodes):
         return judged_on(
-            model.machine_for(trace), trace, limits or model.run(trace, None, YARDSTICK), mask, model.procs
+            model.machine_for(trace), trace, limits or model.run(trace, None, YARDSTICK), mask, model.setup.procs
         )
     assert isinstance(model, Pool)
-    options = {name: model.options[name] for name in ("wide", "default_request") if name in model.options}
-    size = recorded_procs(trace, model.procs)
-    pool = replace(model, options=options if model.split else {**options, "total": size[0]})
+    setup = model.setup
+    size = recorded_procs(trace, setup.procs)
+    today = RunSetup(setup.procs, wide=setup.wide, default_request=setup.default_request)
+    pool = replace(model, setup=today if model.split else replace(today, total=size[0]))
     schedule = pool.run(trace, Policy(kill=kill), YARDSTICK)
     if model.split:
         size = float(schedule.total), "its partitions"
     modelled = ("partitions",) if model.split else ()
-    return judge_validity(trace, schedule, mask, procs=model.procs, size=size, modelled=modelled)
+    return judge_validity(trace, schedule, mask, procs=setup.procs, size=size, modelled=modelled)
 
 
 def judged_on(

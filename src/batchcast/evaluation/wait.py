@@ -145,15 +145,16 @@ class WaitRun(Scored):
 
 @dataclass(frozen=True, slots=True)
 class RecordedClock:
-    """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
+    """How a log is replayed: the order of events, the rule for a job's processors, and the machine.
 
     If `protocol` is None, the method's own protocol applies (`WaitMethod`). If `total` is None, the log's machine size
-    applies.
+    applies. `machine` describes the nodes for methods that simulate them.
     """
 
     protocol: str | None = None
     procs: str = "req"
     total: float | None = None
+    machine: Machine | None = None
 
 
 def run_wait(trace: Trace, predictor: Any, ask: np.ndarray, **options: Any) -> WaitRun:
@@ -169,15 +170,14 @@ def run_waits(
     threshold: float = 3600.0,
     cancelled: str = "count",
     on: RecordedClock = RecordedClock(),
-    machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, WaitRun]:
     """Predict the waits of the jobs in `ask` (n,) with each method, each wait from the history before its submission.
 
-    Methods with the same order of events share one pass over the log. `machine` is passed to methods that simulate a
-    machine (`scheduler_replay`). `WaitRun.seconds` is the CPU time of a method that predicts the whole log in one call,
-    without `search_s`, the CPU time of searching the method's settings. For other methods, `WaitRun.seconds` is the
-    elapsed time of their calls, because reading the CPU time takes longer than many of these calls.
+    Methods with the same order of events share one pass over the log. `WaitRun.seconds` is the CPU time of a method
+    that predicts the whole log in one call, without `search_s`, the CPU time of searching the method's settings. For
+    other methods, `WaitRun.seconds` is the elapsed time of their calls, because reading the CPU time takes longer than
+    many of these calls.
     """
     size = trace.info.max_procs if on.total is None else on.total
     methods: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def run_waits(
         is_named = isinstance(predictor, str)
         settings = with_settings(predictor, threshold=threshold, cancelled=cancelled) if is_named else predictor
         vouched = trace.info.known_at_submit
-        method = methods[name] = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
+        method = methods[name] = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=on.machine)
         clock = clock_of(method, on)
         if not has_batch_path(method):
             passes.setdefault(clock, {})[name] = Timed(method, perf_counter)

@@ -21,6 +21,7 @@ from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
 from ..predict.registry import named_methods
+from ..simulation.setup import RunSetup
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 
@@ -93,7 +94,7 @@ def evaluate_run_times(
     """
     check_log(trace)
     inside = jobs_mask("mask", mask, trace)
-    scores = score(trace, named_methods(predictor), protocol=protocol, procs=procs, mask=inside, seed=seed)
+    scores = score(trace, named_methods(predictor), RunSetup(procs, protocol), mask=inside, seed=seed)
     scores = scores.held_against(against)
     return RunTimes([*figures(scores), *(figures(scores, by) if by else [])], scores)
 

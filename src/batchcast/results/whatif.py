@@ -31,6 +31,7 @@ from ..simulation.models import Nodes
 from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan, simulate_on
 from ..simulation.outage import HOUR_S, Outage
 from ..simulation.schedule import Schedule
+from ..simulation.setup import RunSetup
 from ..simulation.workload import left_out_words
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
@@ -228,7 +229,7 @@ class Variants:
         """Simulate a log under one variant."""
         machine, spec = self.machines[name]
         memory = placed_by(trace, machine, *self.memory[name], procs=procs) if name in self.memory else None
-        model = Nodes(machine, procs, queue=QueuePlan(memory, order=self.orders.get(name)))
+        model = Nodes(machine, RunSetup(procs), queue=QueuePlan(memory, order=self.orders.get(name)))
         return Simulated(model.run(trace, None, spec, tick=tick), memory)
 
     def replicated(
@@ -238,10 +239,11 @@ class Variants:
         if not count:
             return {}
 
-        def schedule(again: Trace, name: str) -> Schedule:
+        def schedule(name: str, again: Trace) -> Schedule:
             return self.simulate(again, name, procs).schedule
 
-        return replicated(trace, list(self.machines), schedule, NOW, count, seed, tick, workers)
+        again = {name: partial(schedule, name) for name in self.machines}
+        return replicated(trace, again, NOW, count, seed, tick, workers)
 
     def result(
         self, trace: Trace, simulated: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
@@ -493,7 +495,7 @@ def outage(
         raise NoAnswer(what, hint="a start within the log")
     part = trace if near.all() else trace.take(near, replace(trace.info))
     machines = (machine, *(planned.on(machine, start) for start in starts))
-    simulate = [partial(simulate_on, each, part, procs=procs) for each in machines]
+    simulate = [partial(simulate_on, each, part, setup=RunSetup(procs)) for each in machines]
     now, *held = in_processes(simulate, workers, tick)
     rows = _rows(part, now, held, starts, procs)
     groups = by_group(part, now, held[0], np.ones(len(part), bool), procs)

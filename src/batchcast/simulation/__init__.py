@@ -11,7 +11,8 @@
 
 from .policy import Policy
 from .schedule import Schedule
+from .setup import RunSetup
 from .simulate import simulate, simulate_split
 from .workload import Workload, make_workload
 
-__all__ = ["Policy", "Schedule", "Workload", "make_workload", "simulate", "simulate_split"]
+__all__ = ["Policy", "RunSetup", "Schedule", "Workload", "make_workload", "simulate", "simulate_split"]

@@ -15,7 +15,9 @@ from ..events.machine_size import machine_of_log, partition_sizes
 from ..machines.machine import Machine, vary
 from ..predict.registry import name_of
 from ..table import Trace
-from . import Schedule, simulate, simulate_split
+from .schedule import Schedule
+from .setup import RunSetup
+from .simulate import run_on_pool, simulate_split
 
 if TYPE_CHECKING:
     from .on_nodes import QueuePlan
@@ -54,8 +56,8 @@ class Model(Protocol):
     `simulate` accepts."""
 
     @property
-    def procs(self) -> str:
-        """Which number of processors of a job is used: `req` (requested, else allocated) or `alloc`."""
+    def setup(self) -> RunSetup:
+        """How the log is replayed and simulated."""
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
         """Return the schedule of a log's jobs under a policy, planned with a predictor.
@@ -68,24 +70,21 @@ class Model(Protocol):
 class Pool:
     """A pool of processors with the size of the log's machine or, with `split`, one pool per partition of the log.
 
-    `options` are further arguments of `simulate`: `wide`, `default_request`, `loop`, `protocol`, `plan_level`, `total`.
-
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
-    >>> Pool(options={"total": 4}).run(log, "easy", "requested").start_time.tolist()
+    >>> Pool(RunSetup(total=4)).run(log, "easy", "requested").start_time.tolist()
     [0.0, 9.0, 1.0]
     """
 
-    procs: str = "req"
+    setup: RunSetup = RunSetup()
     split: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
         """Return the schedule under a policy; with `split` each partition has its own predictor."""
-        options = {**self.options, "procs": self.procs, "clock": clock, "tick": tick}
         if self.split:
-            return simulate_split(trace, partition_sizes(trace, self.procs), policy, planner, **options)
-        return simulate(trace, policy, planner, **options)
+            sizes = partition_sizes(trace, self.setup.procs)
+            return simulate_split(trace, sizes, policy, planner, self.setup, clock=clock, tick=tick)
+        return run_on_pool(trace, policy, planner, self.setup, clock=clock, tick=tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +101,13 @@ class Nodes:
     """
 
     machine: Machine | None = None
-    procs: str = "req"
-    protocol: str = "honest"
+    setup: RunSetup = RunSetup()
     changes: Mapping[str, str] = field(default_factory=dict)
     queue: QueuePlan | None = None
 
     def machine_for(self, trace: Trace) -> Machine:
         """Return the machine on which this log's jobs run."""
-        machine = self.machine if self.machine is not None else machine_of_log(trace, self.procs)
+        machine = self.machine if self.machine is not None else machine_of_log(trace, self.setup.procs)
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
@@ -131,5 +129,5 @@ class Nodes:
             queue = replace(queue, lengths=planner)
         if policy in (SLURM, LEAST_WORK):
             planner = YARDSTICK
-        options: dict[str, Any] = {"procs": self.procs, "protocol": self.protocol, "clock": clock, "tick": tick}
-        return simulate_on(self.machine_for(trace), trace, planner, queue=queue, **options)
+        machine = self.machine_for(trace)
+        return simulate_on(machine, trace, planner, self.setup, queue=queue, clock=clock, tick=tick)

@@ -27,6 +27,7 @@ from ..table import Trace
 from ..table.memory import share_of
 from .clock import possible
 from .schedule import Schedule
+from .setup import RunSetup
 
 BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
@@ -307,9 +308,8 @@ def simulate_on(
     machine: Machine,
     trace: Trace,
     predictor: Any = "requested",
+    setup: RunSetup = RunSetup(),
     *,
-    procs: str = "req",
-    protocol: str = "honest",
     queue: QueuePlan = QueuePlan(),
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
@@ -318,10 +318,10 @@ def simulate_on(
 
     With the predictor `requested`, Slurm plans with time limits; with `actual`, it plans with actual run times. With
     any other predictor (a spec, a class, an object or a factory), it plans with predictions from a replay of the log
-    under `protocol`, at most the limit. `queue` replaces parts of the users' requests. Backfill cycles are skipped if
-    the queue and the nodes did not change. Raises InputError if no job fits on the machine.
+    under `setup.protocol`, at most the limit. `queue` replaces parts of the users' requests. Backfill cycles are
+    skipped if the queue and the nodes did not change. Raises InputError if no job fits on the machine.
     """
-    jobs, left = requests_of(trace, machine, procs)
+    jobs, left = requests_of(trace, machine, setup.procs)
     if not jobs:
         why = ", ".join(f"{reason} ({count:,} jobs)" for reason, count in left.items() if count)
         raise InputError(f"no job of {trace.info.source} fits the machine: {why}", hint="batchcast machine show FILE")
@@ -329,13 +329,13 @@ def simulate_on(
         fitting = [r for r in jobs if has_room(machine, r)]
         left["with their requested memory they do not fit the machine"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, queue.memory)
-    plan = _plan(trace, machine, predictor, procs, protocol)
+    plan = _plan(trace, machine, predictor, setup)
     reorder: QueueOrder | None = None
     order = queue.order
     if order is not None and order.by != "none":
         machine = orderable(machine)
         spec = "requested" if order.by == "limit" else order.predictor
-        by = _plan(trace, machine, spec, procs, protocol, planning.ORDER_QUANTILE)
+        by = _plan(trace, machine, spec, setup, planning.ORDER_QUANTILE)
         rule, kinds = order.rule, _kinds(trace)
 
         def length(r: NodeRequest) -> float:
@@ -345,7 +345,7 @@ def simulate_on(
     before = clock() if clock is not None else math.nan
     lengths = None if plan is None else Lengths(plan)
     if queue.lengths is not None:
-        shorter = _plan(trace, machine, queue.lengths, procs, protocol, planning.LENGTH_QUANTILE)
+        shorter = _plan(trace, machine, queue.lengths, setup, planning.LENGTH_QUANTILE)
         if shorter is not None:  # if it is NaN, the job's own time limit, `min` returns the other number
             lengths = Lengths(lambda r: min(math.inf if plan is None else plan(r), shorter(r)), restored=True)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
@@ -388,7 +388,7 @@ def _as_schedule(
 
 
 def _plan(
-    trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str, level: float | None = None
+    trace: Trace, machine: Machine, runtime: Any, setup: RunSetup, level: float | None = None
 ) -> Callable[[NodeRequest], float] | None:
     """Return a function from a request to its predicted run time (point, or quantile at `level`); None means planning
     with limits."""
@@ -401,7 +401,7 @@ def _plan(
         return lambda r: r.run
     size, vouched = float(machine.cpus), trace.info.known_at_submit
     predictor = method_of("runtime", runtime, known_at_submit=vouched, trace=trace, max_procs=size)
-    forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
+    forecasts = replay(trace, {"it": predictor}, protocol=setup.protocol, procs=setup.procs, total=size)
     times = forecasts["it"].points if level is None else quantiles_of(forecasts["it"], level)
     return lambda r: possible(float(times[row_of(r)]), trace.job_id[row_of(r)])
 

@@ -26,6 +26,7 @@ from .own_clock import OwnPolicy
 from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule, schedule_of
+from .setup import RunSetup
 from .workload import Rings, Workload, make_workload, requests_of
 
 ELSEWHERE = ("next_submit", "job", "newest", "indexed", "leaves", "logged")
@@ -97,12 +98,7 @@ def simulate_periods(
     periods: Iterable[Trace],
     policy: Any = None,
     predictor: Any = None,
-    *,
-    total: float | None = None,
-    procs: str = "req",
-    wide: str = "drop",
-    default_request: float | None = None,
-    plan_level: float | None = None,
+    setup: RunSetup = RunSetup(),
 ) -> Iterator[Schedule]:
     """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with the length of
     the log.
@@ -112,7 +108,7 @@ def simulate_periods(
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
-    >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], total=4)]
+    >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], setup=RunSetup(total=4))]
     [[], [0.0, 9.0, 1.0]]
     """
     # Some settings need the whole log at once and raise UsageError: `wide="widen"`, policies with `due_after`,
@@ -126,18 +122,18 @@ def simulate_periods(
         raise UsageError(f"{plan.name} is a scheduler in Python, which needs the whole log at once",
                          hint="without --in-periods")  # fmt: skip
     runtime = plan.predictor if predictor is None else predictor
-    _check(plan, wide)
+    _check(plan, setup.wide)
     run: _Run | None = None
     first, left_out, notes = 0, Counter[str](), list[str]()
     for period, following in pairwise(chain(periods, [None])):
         assert period is not None
-        work = make_workload(period, total, procs=procs, wide=wide, kill=plan.kill, default_request=default_request)
+        work = make_workload(period, setup, kill=plan.kill)
         left_out.update(work.left_out)
         notes += work.notes
         if run is None and len(work.rows):
-            run = _Run(plan, work.total, runtime, period, plan_level)
+            run = _Run(plan, work.total, runtime, period, setup.plan_level)
         if run is not None:
-            run.feed(period, work, first, procs)
+            run.feed(period, work, first, setup.procs)
             yield run.ended(following is not None, dict(left_out), tuple(notes))
             left_out, notes = Counter(), []
         first += len(period)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, NoAnswer, UsageError, check_word, says_arguments
-from ..events.recorded import PROTOCOLS, replay
+from ..errors import InputError, NoAnswer, UsageError, says_arguments
+from ..events.recorded import replay
 from ..predict.gate import class_codes, lacking
 from ..predict.registry import construct, fresh, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
@@ -28,9 +28,8 @@ from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule, schedule_of
 from .scheduler import Machine
+from .setup import RunSetup
 from .workload import Rings, Workload, make_workload, no_job, requests_of, submitted
-
-LOOPS = ("closed", "open")
 
 
 @says_arguments
@@ -114,30 +113,42 @@ def simulate(
     >>> simulate(log, Policy(), total=4).start_time.tolist()
     [0.0, 9.0, 1.0]
     """
-    check_word("loop", loop, LOOPS)
-    check_word("protocol", protocol, PROTOCOLS)
-    if plan_level is not None and not 0 < plan_level < 1:
-        raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
+    setup = RunSetup(procs, protocol, loop, wide, default_request, plan_level, total, native)
+    trace = check_log(trace).knowing(known_at_submit)
+    return run_on_pool(trace, policy, predictor, setup, clock=clock, tick=tick, nodes=nodes)
+
+
+def run_on_pool(
+    trace: Trace,
+    policy: Any,
+    predictor: Any,
+    setup: RunSetup = RunSetup(),
+    *,
+    clock: Callable[[], float] | None = None,
+    tick: Callable[[int], None] | None = None,
+    nodes: Any = None,
+) -> Schedule:
+    """Return the schedule of a log's jobs on one pool of processors, or on `nodes` under a scheduler of the user's
+    own."""
     policy = as_policy(policy)
     runtime = policy.predictor if predictor is None else predictor
-    trace = check_log(trace).knowing(known_at_submit)
     machine = () if nodes is None else nodes_of(nodes)
-    size = sum(node.procs for node in machine) if machine else total
-    work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+    setup = replace(setup, total=sum(node.procs for node in machine)) if machine else setup
+    work = make_workload(trace, setup, kill=policy.kill)
     if not len(work.rows):
         raise no_job(work.left_out)
     if machine and not isinstance(policy, OwnPolicy):
         raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
-    known = _planned_run_times(trace, work, runtime, loop, protocol, procs, plan_level)
+    known = _planned_run_times(trace, work, runtime, setup)
     method, notes = (None, ()) if known else _predictor(trace, work, runtime)
     rows, left = (work.rows, trace.job_id[work.rows]), (work.left_out, (*work.notes, *notes))
     planned = known[0] if known else work.lengths()
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, planned)
     if isinstance(policy, OwnPolicy):
-        requests, statuses = requests_of(trace, work, procs)
+        requests, statuses = requests_of(trace, work, setup.procs)
         site = Machine(work.total, machine)
-        own = OwnRun(policy, requests, statuses, jobs, site, method, plan_level)
+        own = OwnRun(policy, requests, statuses, jobs, site, method, setup.plan_level)
         kernel_s, nodes = timed(partial(own.go, tick), clock), tuple(own.where) if machine else ()
         return schedule_of(jobs, *rows, work.total, own.corrections, *left, kernel_s, nodes)
     similar_class = None
@@ -145,7 +156,7 @@ def simulate(
         similar_class = class_codes(submitted(trace, work), ("user_id", "req_time"), len(work.rows))[0]
     state_of = partial(make_state, jobs, work.total, similar_class=similar_class, **policy.rules())
     run: Callable[[], Any]
-    in_kernel = native and plan_level is None
+    in_kernel = setup.native and setup.plan_level is None
     if known:
         state = state_of(planner=GIVEN, tails=known[1])
         run = partial(advance, state)
@@ -157,9 +168,9 @@ def simulate(
         if in_kernel and (driven := _driven_by_kernel(trace, work, method, tick)):
             run = partial(driven, state)
         else:
-            requests, statuses = requests_of(trace, work, procs)
+            requests, statuses = requests_of(trace, work, setup.procs)
             at = system_state(work.total, requests)
-            run = partial(DrivenPredictor(method, at, plan_level, tick, requests, statuses).go_on, state)
+            run = partial(DrivenPredictor(method, at, setup.plan_level, tick, requests, statuses).go_on, state)
     if clock is not None:
         empty = np.zeros(0)
         advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
@@ -168,18 +179,19 @@ def simulate(
 
 
 def _planned_run_times(
-    trace: Trace, work: Workload, runtime: Any, loop: str, protocol: str, procs: str, level: float | None
+    trace: Trace, work: Workload, runtime: Any, setup: RunSetup
 ) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Return each job's planned run time (requested, actual or predicted by a replay), and the predicted quantiles or
     None; None if the run times are predicted during the simulation."""
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
         return work.lengths(name == "actual"), None
-    if loop != "open":
+    if setup.loop != "open":
         return None
     method = _predictor(trace, work, runtime)[0]
-    forecasts = replay(trace, {name: method}, protocol=protocol, procs=procs, total=float(work.total))[name]
-    points, tails = forecasts.points, None
+    size = float(work.total)
+    forecasts = replay(trace, {name: method}, protocol=setup.protocol, procs=setup.procs, total=size)[name]
+    points, tails, level = forecasts.points, None, setup.plan_level
     if forecasts.levels:
         tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
         if level is not None:
@@ -226,17 +238,18 @@ def simulate_split(
     sizes: Mapping[Any, tuple[float, str]],
     policy: Policy | None = None,
     predictor: Any = None,
+    setup: RunSetup = RunSetup(),
     *,
-    default_request: float | None = None,
-    **options: Any,
+    clock: Callable[[], float] | None = None,
+    tick: Callable[[int], None] | None = None,
 ) -> Schedule:
-    """Simulate a log whose partitions are separate machines; `simulate` describes `options`.
+    """Simulate a log whose partitions are separate machines.
 
     `sizes` gives the number of processors of each partition id, and the source of the number
     (`machines.learned.machine.partition_sizes`). Records without a partition are left out, and so are partitions
     without a job that is known to have run. Each partition has its own predictor (an object is copied) and learns from
-    its own jobs only. A job without a requested time is planned with the log's largest requested time, or
-    `default_request`. Raises InputError if the log has no partitions.
+    its own jobs only. A job without a requested time is planned with `setup.default_request`, else with the largest
+    requested time of the whole log. Raises InputError if the log has no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})
@@ -248,7 +261,8 @@ def simulate_split(
     if not sizes:
         raise InputError(f"{trace.info.source}: no job has a partition", hint="--partitions together")
     known = trace.req_time[np.isfinite(trace.req_time) & (trace.req_time > 0)]
-    default = float(known.max()) if default_request is None and len(known) else default_request
+    if setup.default_request is None and len(known):
+        setup = replace(setup, default_request=float(known.max()))
     parts, rows, notes = [], [], []
     left_out = Counter({"no partition": int((partition.codes < 0).sum())})
     for name, (size, source) in sizes.items():
@@ -259,7 +273,7 @@ def simulate_split(
         jobs = trace.take(inside)
         plans = construct(given, trace=jobs, max_procs=size) if makes(given) else fresh(given)
         try:
-            part = simulate(jobs, policy, plans, total=size, default_request=default, **options)
+            part = run_on_pool(jobs, policy, plans, replace(setup, total=size), clock=clock, tick=tick)
         except NoAnswer:
             left_out["in a partition without a job that can be simulated"] += len(inside)
             continue

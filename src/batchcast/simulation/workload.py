@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, NoAnswer, UsageError, check_word
+from ..errors import InputError, NoAnswer, UsageError
 from ..job import JobRequest, Name
 from ..predict.gate import class_codes
 from ..predict.runtime.baselines import Last2, RecentMean
@@ -22,8 +22,7 @@ from ..schedule.orders import recent_memory
 from ..schedule.state import Memory
 from ..table import Nominal, Trace, Values
 from ..units import counted, span
-
-WIDE = ("drop", "widen", "cut")
+from .setup import RunSetup
 
 
 def left_out_words(left_out: Mapping[str, int]) -> list[str]:
@@ -70,15 +69,7 @@ class Workload:
         return np.asarray(np.maximum(np.minimum(self.run, self.request) if is_actual else self.request, 1.0))
 
 
-def make_workload(
-    trace: Trace,
-    total: float | None = None,
-    *,
-    procs: str = "req",
-    wide: str = "drop",
-    kill: bool = True,
-    default_request: float | None = None,
-) -> Workload:
+def make_workload(trace: Trace, setup: RunSetup = RunSetup(), *, kill: bool = True) -> Workload:
     """Convert a trace to one machine's workload. O(n).
 
     Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown requested time (missing,
@@ -88,16 +79,14 @@ def make_workload(
     request), else the request is max(request, run). Raises InputError if the machine's size or all requested times are
     unknown, and UsageError for a value that is not accepted.
     """
-    check_word("wide", wide, WIDE)
-    if default_request is not None and not default_request > 0:
-        raise UsageError(f"--default-request: {default_request!r} (accepted: seconds above 0)")
+    total, wide = setup.total, setup.wide
     if total is not None and not (isinstance(total, Real) and total >= 1):
         raise UsageError(f"total: {total!r} (accepted: processors, at least 1)")
     size = trace.info.max_procs if total is None else float(total)
     if not size >= 1:
         what = f"{trace.info.source}: the machine's size is unknown"
         raise InputError(what, hint="--procs-total N or --procs-total peak")
-    run, width, req_time = trace.run_time, trace.procs(procs), trace.req_time
+    run, width, req_time = trace.run_time, trace.procs(setup.procs), trace.req_time
     no_run, no_procs = np.isnan(run), np.isnan(width)
     too_wide = width > np.floor(size)
     is_included = ~no_run & ~no_procs
@@ -114,7 +103,7 @@ def make_workload(
         notes.append(f"{count} jobs cut to the machine's {size:.0f} processors")
     rows = np.flatnonzero(is_included)
     asked = (run[rows], req_time[rows], req_time)
-    run, request, request_notes = _requests(*asked, kill, default_request, trace.info.source)
+    run, request, request_notes = _requests(*asked, kill, setup.default_request, trace.info.source)
     cores = np.minimum(np.ceil(width[rows]), np.floor(size)).astype(np.int64)
     return Workload(rows, trace.submit_time[rows], cores, run, request, int(size), left_out, (*notes, *request_notes))
 

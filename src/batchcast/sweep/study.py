@@ -196,13 +196,11 @@ def setting(key: str, value: Any) -> Any:
     >>> setting("default_request", "1h"), setting("plan_level", "90%")
     (3600.0, 0.9)
     """
-    from ..events.recorded import PROTOCOLS
-    from ..simulation.simulate import LOOPS
+    from ..simulation.setup import WORDS
 
-    words = {"loop": LOOPS, "protocol": tuple(PROTOCOLS), "wide": ("drop", "widen", "cut")}
-    check_word("settings", key, (*words, "default_request", "plan_level", "total"))
-    if key in words:
-        check_word(key, value, words[key])
+    check_word("settings", key, ("loop", "protocol", "wide", "default_request", "plan_level", "total"))
+    if key in WORDS:
+        check_word(key, value, WORDS[key])
         return value
     if key == "default_request":
         return parse_duration(value) if isinstance(value, str) else float(value)

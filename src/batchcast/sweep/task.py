@@ -30,6 +30,7 @@ from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
 from ..predict.registry import available
 from ..simulation import Schedule
 from ..simulation.models import Pool
+from ..simulation.setup import RunSetup
 from ..table import Trace
 from ..trace.read import Opening
 from ..trace.select import Selection, select
@@ -190,7 +191,7 @@ def perform(task: Task) -> dict[str, Any]:
         )
     trace = _drawn(task.log, task.digest, task.period, task.replicate, task.seed if task.replicate else 0)
     procs = opening_of(task.log).rule
-    schedule = Pool(procs, options=task.settings).run(trace, task.policy, task.predictor)
+    schedule = Pool(RunSetup(procs, **task.settings)).run(trace, task.policy, task.predictor)
     row = {
         **{name: getattr(task, name) for name in ("key", "replicate", "policy", "predictor", "digest", "code", "seed")},
         "log": task.log.name,

@@ -7,6 +7,7 @@ import pytest
 
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, groups, score
+from batchcast.simulation.setup import RunSetup
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")
@@ -44,7 +45,7 @@ def test_a_score_mask_learns_from_everything_and_scores_a_part() -> None:
 def test_the_paper_protocol_knows_what_is_still_running() -> None:
     running = log(submit_time=[0.0, 1.0, 2.0, 3.0])
     assert by_name(score(running, ["last_2"]))["last_2"]["mae_s"] == pytest.approx((590 + 570 + 550) / 3)
-    paper = score(running, ["last_2"], protocol="paper")
+    paper = score(running, ["last_2"], RunSetup(protocol="paper"))
     assert by_name(paper)["last_2"]["mae_s"] == pytest.approx((590 + 20 + 30) / 3)
 
 

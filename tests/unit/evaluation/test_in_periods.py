@@ -14,12 +14,13 @@ from tests.periods import cut
 from batchcast import Trace
 from batchcast.errors import UsageError
 from batchcast.evaluation.replay import forecast_periods, replay
-from batchcast.evaluation.wait import run_wait
+from batchcast.evaluation.wait import RecordedClock, run_wait
 from batchcast.events.recorded import PROTOCOLS, events, stretches
 from batchcast.metrics.accuracy import accuracy
 from batchcast.metrics.schedule import ForecastTotals, ScheduleTotals, measures
 from batchcast.simulation import simulate
 from batchcast.simulation.periods import simulate_periods
+from batchcast.simulation.setup import RunSetup
 from batchcast.trace import demo_path, read_trace, write_trace
 from batchcast.trace.parquet import write_folder
 from batchcast.trace.read import read_pieces
@@ -48,7 +49,7 @@ def test_the_events_are_those_of_the_whole_log(jobs: list[tuple[Any, ...]], piec
 def test_run_times(protocol: str) -> None:
     specs = ["requested", "last_2", "recent_mean", "kernel"]
     log = LOG[:2000]
-    parts = list(forecast_periods("runtime", cut(log, 6), specs, protocol=protocol))
+    parts = list(forecast_periods("runtime", cut(log, 6), specs, RecordedClock(protocol)))
     whole = replay(log, specs, protocol=protocol)
     for spec in specs:
         assert np.array_equal(points(parts, spec), whole[spec].points), spec
@@ -115,7 +116,8 @@ def test_a_million_jobs_from_a_folder_are_those_of_the_log_at_once(tmp_path: Pat
     assert len(folder.parts) > 6
     for policy, runtime in (("easy-sjbf", "last_2"), ("conservative", "requested")):
         whole = simulate(log, policy, runtime)
-        parts = list(simulate_periods(folder.periods(), policy, runtime, default_request=folder.largest_request))
+        setup = RunSetup(default_request=folder.largest_request)
+        parts = list(simulate_periods(folder.periods(), policy, runtime, setup))
         rows = np.concatenate([part.rows for part in parts])
         for name in ("start_time", "planned_run_time", "backfilled"):
             values = np.concatenate([getattr(part, name) for part in parts])[np.argsort(rows)]

@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 from click.testing import CliRunner
@@ -56,7 +57,7 @@ def test_one_in_a_hundred_jobs_is_left_out_and_the_seed_decides() -> None:
 
 def test_a_policy_that_is_the_reference_twice_is_never_ahead() -> None:
     log = weekly_log()
-    keys = replicated(log, ["a", "b"], lambda trace, name: simulate(trace, Policy()), "a", 3)
+    keys = replicated(log, dict.fromkeys("ab", partial(simulate, policy=Policy())), "a", 3)
     assert keys["a"] == {"replicates": 3}
     assert keys["b"]["replicated"]["mean_wait_s"] == OverReplicates(0.0, 0.0, 0.0, 0.0)
 

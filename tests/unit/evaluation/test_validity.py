@@ -12,7 +12,7 @@ from batchcast.cli.main import cli
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.evaluation.validity import Doubt, Validity, Verdict, judge, recorded_procs
 from batchcast.report.validity import judgement
-from batchcast.simulation import Policy, simulate
+from batchcast.simulation import Policy, RunSetup, simulate
 from batchcast.simulation.models import Pool
 from batchcast.table import LogInfo, Trace
 
@@ -38,7 +38,7 @@ def log(total: float = 8.0, jobs: int = 400, load: float = 1.0, **columns: objec
 
 def validity(trace: Trace, *, kill: bool = True, **options: object) -> Validity:
     """The validity of a pool of processors."""
-    return judge(Pool(options=options), trace, None, kill=kill)
+    return judge(Pool(RunSetup(**options)), trace, None, kill=kill)
 
 
 def test_what_was_recorded_exactly_so_is_close() -> None:

@@ -9,7 +9,7 @@ from batchcast import Policy, Scheduler
 from batchcast.errors import UsageError
 from batchcast.events.machine_size import machine_of_log, partition_sizes
 from batchcast.machines.machine import homogeneous
-from batchcast.simulation import Schedule, simulate, simulate_split
+from batchcast.simulation import RunSetup, Schedule, simulate, simulate_split
 from batchcast.simulation.models import LEAST_WORK, SLURM, Model, Nodes, Pool
 from batchcast.simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from batchcast.table import Trace
@@ -29,7 +29,7 @@ def log() -> Trace:
 def test_models_run_a_log_as_their_own_functions_do(log: Trace, planner: object) -> None:
     machine = homogeneous(4, 4, 4000.0)
     pairs = [
-        (Pool(options={"total": 12}), "easy", simulate(log, "easy", planner, total=12)),
+        (Pool(RunSetup(total=12)), "easy", simulate(log, "easy", planner, total=12)),
         (Pool(split=True), "easy", simulate_split(log, partition_sizes(log, "req"), "easy", planner)),
         (Nodes(machine), None, simulate_on(machine, log, planner)),
         (Nodes(), None, simulate_on(machine_of_log(log, "req"), log, planner)),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import batchcast
 from batchcast.errors import BatchcastError, UsageError
 from batchcast.events.event import End
-from batchcast.simulation import Policy, simulate
+from batchcast.simulation import Policy, RunSetup, simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.simulation.scheduler import BestFit, Job, Machine, Node, Profile, Scheduler
 from batchcast.table import Trace
@@ -282,7 +282,7 @@ def test_what_is_no_scheduler_is_refused_with_what_is_accepted() -> None:
     with pytest.raises(UsageError, match="correct: 'never' is not"):
         simulate(small_workload(), type("Odd", (First,), {"correct": "never"}), total=16)
     with pytest.raises(UsageError, match="needs the whole log at once"):
-        list(simulate_periods([small_workload()], First, total=16))
+        list(simulate_periods([small_workload()], First, setup=RunSetup(total=16)))
 
 
 def test_the_profile_is_read_and_changed() -> None:

@@ -17,7 +17,7 @@ from batchcast.errors import NoAnswer, UsageError
 from batchcast.job import JobRequest
 from batchcast.predict.protocol import Prediction
 from batchcast.schedule.state import ARRAYS
-from batchcast.simulation import Policy, Schedule, simulate
+from batchcast.simulation import Policy, RunSetup, Schedule, simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.trace import demo_path, read_trace
 
@@ -110,7 +110,7 @@ def test_every_start_is_that_of_the_whole_log(
     with suppress(NoAnswer):  # no job fits the machine
         whole = simulate(log, policy, own, total=TOTAL, default_request=300.0)
     own = Half() if runtime == "own" else runtime
-    parts = list(simulate_periods(cut(log, pieces), policy, own, total=TOTAL, default_request=300.0))
+    parts = list(simulate_periods(cut(log, pieces), policy, own, RunSetup(total=TOTAL, default_request=300.0)))
     if whole is not None:
         assert_equal(parts, whole)
     else:
@@ -147,4 +147,4 @@ def test_what_ended_is_not_kept() -> None:
 )  # fmt: skip
 def test_what_needs_the_whole_log_is_refused_by_name(policy: Policy, wide: str, word: str) -> None:
     with pytest.raises(UsageError, match=word):
-        list(simulate_periods([read_trace(demo_path())], policy, wide=wide))
+        list(simulate_periods([read_trace(demo_path())], policy, setup=RunSetup(wide=wide)))

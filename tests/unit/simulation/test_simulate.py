@@ -11,7 +11,7 @@ from batchcast.errors import BatchcastError, InputError, NoAnswer, UsageError
 from batchcast.events.event import END, OVERDUE, RANK, START, SUBMIT
 from batchcast.predict.protocol import Prediction
 from batchcast.predict.registry import make
-from batchcast.simulation import Policy, make_workload, simulate
+from batchcast.simulation import Policy, RunSetup, make_workload, simulate
 from batchcast.table import Trace
 
 NAN = float("nan")
@@ -171,18 +171,18 @@ def test_what_cannot_be_simulated_is_left_out_and_counted():
             "req_procs": [1, NAN, 1, 1, 99],
         }
     )
-    work = make_workload(trace, 10)
+    work = make_workload(trace, RunSetup(total=10))
     assert work.left_out == {"no run time": 1, "no processors": 1, "wider than the machine": 1}
     assert work.run.tolist() == [5.0, 0.0]
     # the job of unknown run time counts with the largest known one of the log
     assert work.request.tolist() == [9.0, 9.0]
-    assert make_workload(trace, 10, default_request=60.0).request.tolist() == [60.0, 9.0]
-    cut, widened = make_workload(trace, 10, wide="cut"), make_workload(trace, 10, wide="widen")
+    assert make_workload(trace, RunSetup(total=10, default_request=60.0)).request.tolist() == [60.0, 9.0]
+    cut, widened = (make_workload(trace, RunSetup(total=10, wide=wide)) for wide in ("cut", "widen"))
     assert (cut.procs.tolist(), cut.total) == ([1, 1, 10], 10)
     assert (widened.procs.tolist(), widened.total) == ([1, 1, 99], 99)
     assert work.run.tolist() == [5.0, 0.0]
-    assert make_workload(trace, 99).run.tolist() == [5.0, 0.0, 3.0]  # killed at its request
-    assert make_workload(trace, 99, kill=False).request.tolist() == [9.0, 9.0, 5.0]
+    assert make_workload(trace, RunSetup(total=99)).run.tolist() == [5.0, 0.0, 3.0]  # killed at its request
+    assert make_workload(trace, RunSetup(total=99), kill=False).request.tolist() == [9.0, 9.0, 5.0]
 
 
 def test_bad_questions_name_the_accepted_forms():

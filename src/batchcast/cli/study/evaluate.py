@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,9 @@ def evaluate_log(call: click.Context, options: dict[str, Any], title: str | None
         show(out, early)
         run: dict[str, Any] = {"workers": workers_for(options["workers"], len(log.trace)), "progress": progress}
         run |= {"scheduler": scheduler, "machine": machine, "learn": scheduler == "auto", "waits": True}
-        run |= {"partitions": plan.partitions, **plan.clocks, **compared}
+        run |= {"partitions": plan.partitions, **replace(plan.setup, procs=log.procs).shared(), **compared}
         run |= {"policy": plan.policies} if scheduler == "policy" else {}
-        evaluation = evaluate(log.trace, plan.predictors, mask=mask, procs=log.procs, **run)
+        evaluation = evaluate(log.trace, plan.predictors, mask=mask, **run)
         command = shlex.join(["batchcast", *sys.argv[1:]])
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip

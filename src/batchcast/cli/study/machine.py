@@ -121,13 +121,14 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
     from ...simulation.on_nodes import simulate_on
+    from ...simulation.setup import RunSetup
     from ...trace.machine_files import toml_of
 
     log = take_log(options)
     with progress("Learning", 2) as tick:
         learned, trace, rest = split(log.trace, log.procs)
         tick(1)
-        schedule = simulate_on(learned.machine, trace, procs=log.procs)
+        schedule = simulate_on(learned.machine, trace, setup=RunSetup(log.procs))
     checked = judged_on(learned.machine, trace, schedule, rest, log.procs)
     causes = wait_hours(trace, learned.machine, schedule, rest, log.procs)
     text = commented(toml_of(learned.machine), [*learned.lines, *(cause for cause in causes if cause.jobs)])

@@ -55,6 +55,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     from ...report.accuracy import accuracy_table, planned_table
     from ...report.blocks import Block, columns_of
     from ...report.difference import difference_blocks, with_difference
+    from ...simulation.setup import RunSetup
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
@@ -75,10 +76,10 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     settings |= {"target": target} if of_memory else {}
     results, refits = list[dict[str, Any]](), list[dict[str, Any]]()
     tables, explained = list[Block](), list[Block]()
-    scoring: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
+    scoring: dict[str, Any] = {"mask": mask, "seed": seed, "target": target}
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:
-            scores = score(log.trace, specs, protocol=each, tick=tick, **scoring).held_against(against)
+            scores = score(log.trace, specs, RunSetup(log.procs, each), tick=tick, **scoring).held_against(against)
         never_ran = scores.never_ran
         refits += [
             {"predictor": spec, "protocol": each, **row} for spec, of in scores.rows.items() for row in of.trained

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from ...simulation import Schedule
     from ...simulation.models import Model
-    from ...table import Trace
 
 
 @verb(short_help="Simulate scheduling policies on a log, with time limits or predictions.")
@@ -76,12 +76,13 @@ def command(**options: Any) -> None:
     log = take_log(options)
     described, log, mask = settle(described, log, take_chosen(options, log))
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
-    today: Model = Pool(log.procs, plan.partitions == "split", plan.clocks)
+    setup = replace(plan.setup, procs=log.procs)
+    today: Model = Pool(setup, plan.partitions == "split")
     model = today
     if slurm:
         from ...simulation.on_nodes import QueuePlan  # loads the kernels of Slurm's loops
 
-        today = nodes = Nodes(described, log.procs, plan.protocol)
+        today = nodes = Nodes(described, setup)
         changes, queue = parse_changes(",".join(changed)) if changed else {}, QueuePlan(order=order) if order else None
         model = replace(nodes, changes=changes, queue=queue)
     plans = {f"{name}, {spec}": (name, spec) for name, policy in policies.items() for spec in plan.planners(policy)}
@@ -102,12 +103,12 @@ def command(**options: Any) -> None:
     if options["replicates"]:
         from ...evaluation.differences import replicated
 
-        def again(trace: Trace, plan_name: str) -> Schedule:
-            name, spec = plans[plan_name]
-            return model.run(trace, policies[name], spec)
-
+        again = {
+            plan_name: partial(model.run, policy=policies[name], planner=spec)
+            for plan_name, (name, spec) in plans.items()
+        }
         with progress(f"Simulating {options['replicates']} replicates", options["replicates"]) as tick:
-            more = replicated(log.trace, list(plans), again, against, options["replicates"], options["seed"], tick)
+            more = replicated(log.trace, again, against, options["replicates"], options["seed"], tick)
     results = [
         {"policy": name, "predictor": spec, "runtime": spec, **each.measures(inside[each.rows]),
          "kernel_s": each.kernel_s, **keys[plan_name], **more.get(plan_name, {})}

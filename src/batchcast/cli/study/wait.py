@@ -87,8 +87,8 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     rows = waits.scored_rows(trace, job_range, cancelled)
     head = trace[: waits.last_needed(rows)]
     inside = rows[: len(head)]
-    on = waits.RecordedClock(clock, log.procs, trace.info.max_procs)
-    replay = {"on": on, "cancelled": cancelled, "machine": machine}
+    on = waits.RecordedClock(clock, log.procs, trace.info.max_procs, machine)
+    replay = {"on": on, "cancelled": cancelled}
 
     def compare_group(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
         return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **replay)
@@ -218,8 +218,8 @@ def _answer_new(specs: list[str], cancelled: str, options: dict[str, Any], machi
     ask = np.arange(len(whole)) == place
     rows = []
     for spec in specs:
-        on = RecordedClock(total=trace.info.max_procs)
-        run = run_wait(whole, spec, ask, on=on, cancelled=cancelled, machine=machine)
+        on = RecordedClock(total=trace.info.max_procs, machine=machine)
+        run = run_wait(whole, spec, ask, on=on, cancelled=cancelled)
         said = run.forecasts
         bound, level = (float(said.quantiles[place, -1]), said.levels[-1]) if said.levels else (math.nan, math.nan)
         rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),

@@ -15,6 +15,7 @@ from ...metrics.curves import cdf_distance, rank_correlation
 from ...table import Trace
 from ..on_nodes import simulate_on
 from ..schedule import Schedule
+from ..setup import RunSetup
 from .caps import OUTAGE_S, Queue, held_at
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
@@ -174,7 +175,7 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
     are simulated on each machine.
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
-    apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
+    apart = {name: _apart(latest, simulate_on(one, latest, setup=RunSetup(procs))) for name, one in tried.items()}
     first = next(iter(tried))
     best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
     distances = ", ".join(f"{name} {value:.2f}" for name, value in apart.items())

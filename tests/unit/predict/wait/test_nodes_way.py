@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from batchcast.evaluation.wait import run_wait
+from batchcast.evaluation.wait import RecordedClock, run_wait
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events, replay
@@ -54,7 +54,7 @@ def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     # without the log's partitions, which the machine does not have
     log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})
     ask = np.ones(len(log), bool)
-    whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, machine=MACHINE).forecasts
+    whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, on=RecordedClock(machine=MACHINE)).forecasts
     again = replay(log, {"it": Forecast(first=20, every=20, step=10, machine=MACHINE)}, total=log.info.max_procs)["it"]
     assert np.array_equal(whole.points, again.points)
     assert np.array_equal(whole.quantiles, again.quantiles)

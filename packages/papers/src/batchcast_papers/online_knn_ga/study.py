@@ -23,6 +23,7 @@ from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.report.blocks import Figure, Table, TableRows, columns_of
 from batchcast.report.figures import cdf, lines
 from batchcast.simulation import Policy, Schedule, simulate
+from batchcast.simulation.setup import RunSetup
 from batchcast.table import Trace
 from batchcast.trace import Selection, read_trace, select, selection_mask
 
@@ -149,7 +150,7 @@ def accuracy_of(
     """Return scores of the jobs after the first UNTRAINED jobs, or of the jobs that `mask` selects."""
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
     with progress(label, len(trace)) as tick:
-        return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
+        return score(trace, list(specs), RunSetup(protocol=protocol), mask=inside, tick=tick)
 
 
 def operators_scores(each: DataSet, whole_log: Trace, first: int | None = None) -> Scores:

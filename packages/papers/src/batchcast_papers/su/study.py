@@ -23,6 +23,7 @@ from batchcast.report.blocks import Figure, Table, TableRows, columns_of
 from batchcast.report.figures import bars, lines
 from batchcast.simulation import Policy, Schedule
 from batchcast.simulation.models import SLURM, Nodes, Pool
+from batchcast.simulation.setup import RunSetup
 from batchcast.table import Trace
 from batchcast.trace import Selection, select
 
@@ -253,7 +254,7 @@ def simulated_waits(trace: Trace, first: int, label: str, more: str = "") -> dic
     waits: dict[str, list[dict[str, Any]]] = {"rows": [], "noise": []}
     # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its predicted
     # limit would block backfill
-    easy: tuple[Pool | Nodes, Policy] = (Pool(options={"loop": "open"}), Policy())
+    easy: tuple[Pool | Nodes, Policy] = (Pool(RunSetup(loop="open")), Policy())
     for scheduler, (model, policy) in {"EASY": easy, "Slurm": (Nodes(), SLURM)}.items():
         schedules = {
             name: model.run(part, Policy() if name == "perfect" else policy, planner)
