@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ...columns import COLUMNS, Column
 from ...errors import InputError, input_error
 from ...units import format_duration
 from ..chunks import load_json
@@ -25,10 +26,11 @@ _UNSET = {"4294967294", "18446744073709551614", "65534"}
 _INFINITE = {"4294967295", "18446744073709551615", "65535"}
 _PER_CPU = 1 << 63
 """A bit of required.memory (up to v0.0.38), which means that the amount is per processor."""
+DECLARED = {column.sacct: column for column in COLUMNS.values() if column.sacct and column.json}
+"""The columns that have a place in the JSON, by the name of their field in sacct."""
 NAMES = (
-    "JobID", "JobIDRaw", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition", "QOS", "JobName", "WorkDir",
-    "Constraints", "Reservation", "NodeList", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
-    "TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqMem", "ReqTRES", "AllocTRES", "Restarts", "SubmitLine",
+    "JobID", "JobIDRaw", "UID", "GID", *DECLARED, "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
+    "TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqMem", "ReqTRES", "AllocTRES", "SubmitLine",
     "TotalCPU", "NTasks", "TRESUsageInMax", "TRESUsageInTot",
 )  # fmt: skip
 Record = dict[str, str]
@@ -124,11 +126,6 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
     return {
         **_common(job),
         "JobID": _job_id(job, array, task, tasks, "het/"),
-        "User": _name(job.get("user") or value_at(job, "association/user")),
-        "Group": _name(job.get("group")),
-        "WorkDir": _name(job.get("working_directory")),
-        "Constraints": _name(job.get("constraints")),
-        "Reservation": _name(value_at(job, "reservation/name")),
         "State": _state(value_at(job, "state/current"), job.get("kill_request_user")),
         "Submit": _plain(value_at(job, "time/submission")),
         "Eligible": _plain(value_at(job, "time/eligible")),
@@ -159,13 +156,8 @@ def _of_squeue(job: Mapping[str, Any]) -> Record:
     return {
         **_common(job),
         "JobID": _job_id(job, job.get("array_job_id"), job.get("array_task_id"), array, "het_"),
-        "User": _name(job.get("user_name")),
         "UID": _plain(job.get("user_id")),
-        "Group": _name(job.get("group_name")),
         "GID": _plain(job.get("group_id")),
-        "WorkDir": _name(job.get("current_working_directory")),
-        "Constraints": _name(job.get("features")),
-        "Reservation": _name(job.get("resv_name")),
         "State": state,
         "Submit": _plain(job.get("submit_time")),
         "Eligible": _plain(job.get("eligible_time")),
@@ -185,15 +177,15 @@ def _common(job: Mapping[str, Any]) -> Record:
     """Return the fields that have the same names in the output of sacct and squeue."""
     return {
         "JobIDRaw": _plain(job.get("job_id")),
-        "Cluster": _name(job.get("cluster")),
-        "Account": _name(job.get("account")),
-        "Partition": _name(job.get("partition")),
-        "QOS": _name(job.get("qos")),
-        "JobName": _name(job.get("name")),
-        "NodeList": _name(job.get("nodes")),
-        "Restarts": _plain(job.get("restart_cnt")),
         "SubmitLine": _name(job.get("submit_line")),
+        **{field: _declared(job, column) for field, column in DECLARED.items()},
     }
+
+
+def _declared(job: Mapping[str, Any], column: Column) -> str:
+    """Return the value of a declared column as text; empty if no place in the JSON has a value."""
+    spell = _plain if column.kind == "number" else _name
+    return next(filter(None, (spell(value_at(job, place)) for place in column.json)), "")
 
 
 def _step(step: Mapping[str, Any], job: Record) -> Record:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...columns import OUT_OF_MEMORY
+from ...columns import COLUMNS, OUT_OF_MEMORY
 from ...errors import input_error
 from ...job import is_slurm_state, status_from_sacct
 from ...table import LogInfo, Nominal, Trace
@@ -26,31 +26,33 @@ from ...table.columns import SORTED, in_log_order
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
 from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
-from ..memory import MOST_KIB, per_gpu
+from ..memory import MOST_KIB, STEP_FIELDS, per_gpu
 from ..reader import OwnReader
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
 from .sbatch import command_digest, parse_submit_line, submitted_command
 
+_FROM_OTHER_FIELDS = ("SubmitLine", "ReqTRES", "AllocTRES", "State")
+"""Fields of sacct that are parsed to several columns, or to a status."""
+_ALSO = {"user_id": ("uid",), "group_id": ("gid",), "qos": ("qosreq",)}
+"""Fields of sacct that replace an empty or missing field of a column."""
 _NAMES = {
-    "user_id": ("user", "uid"),
-    "group_id": ("group", "gid"),
-    "partition_id": ("partition",),
-    "account": ("account",),
-    "qos": ("qos", "qosreq"),
-    "job_name": ("jobname",),
-    "work_dir": ("workdir",),
-    "constraint": ("constraints",),
-    "reservation": ("reservation",),
-    "node_list": ("nodelist",),
-    "cluster": ("cluster",),
+    c.name: (c.sacct.lower(), *_ALSO.get(c.name, ()))
+    for c in COLUMNS.values()
+    if c.kind == "nominal" and c.sacct and c.sacct not in _FROM_OTHER_FIELDS
 }
-_OPTION_NAMES = {
-    "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
-    "licenses": "licenses", "app_id": "command",
-}  # fmt: skip
-"""Nominal columns that are read from the submit command, with the names of its options; `command`: the script."""
+_OPTION_NAMES = {"app_id": "command", "constraint": "constraint", "reservation": "reservation"} | {
+    c.name: c.sbatch for c in COLUMNS.values() if c.kind == "nominal" and c.sacct == "SubmitLine" and c.sbatch
+}
+"""Nominal columns that are read from the submit command, with the names of its options; `command`: the script.
+Constraints and reservations are read from the command if their own fields are empty or missing."""
+_NUMBERS = {
+    c.name: ({"s": "duration", "KiB": "memory"}.get(c.unit, "number"), c.sacct.lower())
+    for c in COLUMNS.values()
+    if c.kind == "number" and c.sacct and c.sacct not in STEP_FIELDS
+}
+"""Kind and field of the columns of numbers, for columns that are not computed from several fields (`_measure`)."""
 
 
 def looks_like_sacct(head: bytes) -> bool:
@@ -367,7 +369,7 @@ class _Table:
         req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
         gpus = batch.gpus(either(req_nodes, alloc_nodes))
         cpu_time, held = batch.number("duration", "totalcpu"), positive(alloc)
-        return {
+        measured = {
             "submit_time": submit,
             "eligible_time": batch.stamps("eligible", submit)[0],
             "wait_time": wait,
@@ -383,9 +385,9 @@ class _Table:
             "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
             "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
             "req_gpus": gpus,
-            "restarts": batch.number("number", "restarts"),
             **{name: batch.number(name, "submitline") for name in _OPTION_NUMBERS},
         }
+        return measured | {name: batch.number(*field) for name, field in _NUMBERS.items() if name not in measured}
 
     def _times(
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import takewhile
 
+from ...columns import COLUMNS
 from ...units import parse_memory
 from .resources import gpu_type, gres_gpus
 
@@ -40,14 +41,6 @@ _FLAGS = frozenset({
 })  # fmt: skip
 """Options without a separate argument; an optional value follows after an equals sign."""
 
-HEARD = (
-    "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
-    "dependency", "hold", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "chdir",
-    "cpus-per-gpu", "ntasks-per-gpu", "tres-per-task", "mem-per-cpu", "mem-per-gpu",
-    "constraint", "exclusive",
-)  # fmt: skip
-"""Long names of the options that predictions use."""
-GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
 _NOT_HEARD = frozenset({
     "prefer", "batch", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
     "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
@@ -55,6 +48,19 @@ _NOT_HEARD = frozenset({
     "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
 })  # fmt: skip
 """Options that affect resources or start of a job and that predictions ignore; a note to the user names them."""
+NAMED = {
+    c.name: c.sbatch
+    for c in COLUMNS.values()
+    if c.kind == "nominal" and c.sbatch and c.sacct != "SubmitLine" and c.sbatch not in _NOT_HEARD
+}
+"""Columns that are the texts of options, and the options. Accounting has a field for each of these columns."""
+HEARD = (
+    "partition", "time", "nodes", "ntasks", "cpus-per-task", "mem", "array", "begin", "dependency", "hold",
+    "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "cpus-per-gpu", "ntasks-per-gpu",
+    "tres-per-task", "mem-per-cpu", "mem-per-gpu", "exclusive", *NAMED.values(),
+)  # fmt: skip
+"""Long names of the options that predictions use."""
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
 
 
 def not_heard(options: Mapping[str, str]) -> list[str]:

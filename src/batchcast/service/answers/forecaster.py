@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, gpu_type_of, gpus, memory_kib, not_heard, parse_script, processors
+from ...formats.slurm.sbatch import HEARD, NAMED, gpu_type_of, gpus, memory_kib, not_heard, parse_script, processors
 from ...job import JobRequest, as_submitted
 from ...machines.machine import Machine, NodeGroup
 from ...predict.protocol import Prediction
@@ -235,7 +235,8 @@ def request_of(options: Options, site: Site, user: str) -> JobRequest:
     procs, nodes = processors(options)
     last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {
-        **{key: options.get(key, last.get(key)) for key in ("group_id", "account", "qos")},
+        **last,
+        **{name: options[option] for name, option in NAMED.items() if option in options},
         "job_id": "(test)",
         "submit_time": site.now,
         "req_time": parse_duration(options["time"]) if "time" in options else usual_limit,
@@ -247,9 +248,6 @@ def request_of(options: Options, site: Site, user: str) -> JobRequest:
         "user_id": user,
         "queue_id": name,
         "partition_id": name,
-        "job_name": options.get("job-name"),
-        "work_dir": options.get("chdir"),
-        **({"constraint": options["constraint"]} if "constraint" in options else {}),
         **({"exclusive": 1.0} if options.get("exclusive", "user") not in ("user", "mcs", "topo") else {}),
     }
     job = as_submitted(-1, values, procs=procs)
