@@ -66,7 +66,7 @@ def _choice(form: str, help: str, *accepted: str, name: str = "") -> Callable[..
 
 _time, _share = parsed(parse_duration), parsed(parse_share)
 _ORDER = (
-    option("--order WORD", "Order Slurm's queue by forecast[:NAME] or limit."),
+    option("--order WORD", "Order Slurm's queue by forecast[:NAME] or limits."),
     _choice("--order-within", "With --order: reorder jobs only within this group.", "queue", "account", "user",
             name="within"),
     option("--age TIME", "With --order: jobs that wait this long start in order of arrival.", callback=_time),
@@ -112,8 +112,7 @@ def take_order(options: Mapping[str, Any], slurm: bool) -> Ordering | None:
     if slurm and words is not None:
         from ..simulation.on_nodes import Ordering  # sixty kernels
 
-        order = Ordering.of(words, within, math.nan if age is None else age)
-        return None if order.by == "none" else order
+        return Ordering.of(words, within, math.nan if age is None else age)
     if words is not None:
         raise UsageError(f"--order {words} needs --machine FILE",
                          hint="for a pool: --policy forecast, or --policy easy:order=WORD")  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..metrics.bursts import WEEK_S
 from ..metrics.paired import Difference, PairedDifference
+from ..planning.record import OrderBy
 from ..predict.protocol import name_and_settings
 from ..simulation import Schedule
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
@@ -301,7 +302,7 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     >>> recommended_settings("slurm-least-work", "requested")
     {'plan': 'order', 'plan_order_by': 'limits'}
     >>> recommended_settings("slurm-least-work", "kernel")
-    {'plan': 'order', 'plan_order_by': 'prediction', 'runtime': 'kernel'}
+    {'plan': 'order', 'plan_order_by': 'forecast', 'runtime': 'kernel'}
     >>> recommended_settings("slurm", "kernel")
     {'plan': 'limits', 'plan_length_quantile': 0.8, 'runtime': 'kernel'}
     >>> recommended_settings("forecast", "kernel") is recommended_settings("slurm", "last_2") is None
@@ -312,14 +313,14 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     if policy not in (SLURM, LEAST_WORK) or predictor == ORACLE:
         return None
     if predictor == YARDSTICK:
-        return {} if policy == SLURM else {"plan": "order", "plan_order_by": "limits"}
+        return {} if policy == SLURM else {"plan": "order", "plan_order_by": str(OrderBy.LIMITS)}
     if policy == SLURM:
         if name_and_settings(predictor)[0] in POINTS_ONLY:
             return None
         from ..planning.order import LENGTH_QUANTILE  # `simulate` imports this module and does not plan
 
         return {"plan": "limits", "plan_length_quantile": LENGTH_QUANTILE, "runtime": predictor}
-    return {"plan": "order", "plan_order_by": "prediction", "runtime": predictor}
+    return {"plan": "order", "plan_order_by": str(OrderBy.FORECAST), "runtime": predictor}
 
 
 def settings_toml(settings: Mapping[str, str | float]) -> str:

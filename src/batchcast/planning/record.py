@@ -32,6 +32,23 @@ class How(StrEnum):
     """--time-min: if Slurm starts the job by backfill, Slurm may lower the limit down to this value."""
 
 
+class OrderBy(StrEnum):
+    """The times by which the queue is ordered. The words that earlier versions used are still accepted.
+
+    >>> OrderBy("prediction"), OrderBy("limit")
+    (<OrderBy.FORECAST: 'forecast'>, <OrderBy.LIMITS: 'limits'>)
+    """
+
+    FORECAST = "forecast"
+    """Predicted run times."""
+    LIMITS = "limits"
+    """The users' time limits."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> OrderBy | None:
+        return {"prediction": cls.FORECAST, "limit": cls.LIMITS}.get(str(value))
+
+
 class Terms(NamedTuple):
     """Facts about the site and settings for one planning cycle. Durations are in seconds, instants in epoch seconds.
 

@@ -274,7 +274,7 @@ def _order(text: str) -> Ordering | None:
     """Return the queue order that a variant names."""
     changes = parse_changes(text)
     if "order" not in changes and changes.keys() & {"within", "age"}:
-        raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
+        raise UsageError(f"{text}: within and age go with order=forecast or order=limits")
     if "order" not in changes:
         return None
     age = parse_duration(changes["age"]) if "age" in changes else math.nan

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import BatchcastError, InputError, UsageError
+from ..planning.record import OrderBy
 from ..store.place import default_store as default_store
 from ..store.place import is_site, settings_files, shown_url
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
@@ -141,11 +142,13 @@ _SETTINGS = (
     ),
     _words("plan_partitions", "", "Partitions whose jobs are planned, separated by commas."),
     _words("plan_qos", "", "QOS whose jobs are planned, separated by commas."),
-    _one_of(
+    _setting(
         "plan_order_by",
-        "prediction,limits",
-        "order: what counts as a job's run time. prediction: the 90 % quantile of the predicted run time, at most"
+        OrderBy,
+        OrderBy.FORECAST,
+        "order: what counts as a job's run time. forecast: the 90 % quantile of the predicted run time, at most"
         " the time limit. limits: the user's time limit, without predictions.",
+        "forecast, limits",
     ),
     _setting(
         "plan_length_quantile",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import UsageError
 from ..events.machine_size import machine_of_log, partition_sizes
 from ..machines.machine import Machine, vary
+from ..planning.record import OrderBy
 from ..predict.registry import name_of
 from ..table import Trace
 from .schedule import Schedule
@@ -124,7 +125,8 @@ class Nodes:
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:
-            queue = replace(queue, order=Ordering("limit" if planner == YARDSTICK else "forecast", planner))
+            by = OrderBy.LIMITS if planner == YARDSTICK else OrderBy.FORECAST
+            queue = replace(queue, order=Ordering(by, planner))
         elif policy == SLURM and planner != YARDSTICK:
             queue = replace(queue, lengths=planner)
         if policy in (SLURM, LEAST_WORK):

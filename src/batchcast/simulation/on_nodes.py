@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..machines.machine import Machine
 from ..machines.request import DETAILS, REASONS, MachineRequests, NodeRequest, keys_by_id
 from ..planning import order as planning
 from ..planning.order import OrderRule
+from ..planning.record import OrderBy
 from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
 from ..schedule.slurm.arrays import codes_of
@@ -29,35 +31,36 @@ from .clock import possible
 from .schedule import Schedule
 from .setup import RunSetup
 
-BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
 """Maximum interval (s) between updates of an age limit that is found from the queue, and of exchanged priorities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How Slurm's queue is ordered: not (`none`), by predictions (`forecast`) or by time limits (`limit`), and under
-    which rule.
+    """How Slurm's queue is ordered: by predictions or by time limits, and under which rule.
 
     A predictor orders jobs by the 90 % quantile of its prediction, as `batchcast plan` does; a predictor without
     quantiles orders them by its point prediction. Run times (n,), s, may replace a predictor; NaN stands for the job's
     time limit.
 
-    >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
-    ('last_2', 'kernel')
+    >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor, Ordering.of("none")
+    ('last_2', 'kernel', None)
     """
 
-    by: str = "none"
+    by: str
     predictor: Any = "kernel"
     rule: OrderRule = field(default_factory=OrderRule)
 
     @classmethod
-    def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
-        """Parse the value of a command's option; UsageError if the text contains an unknown word."""
-        by, _, spec = words.partition(":")
-        if by not in BY or (spec and by != "forecast"):
-            raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
-        return cls(by, spec or "kernel", OrderRule(within, age))
+    def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering | None:
+        """Parse the value of a command's option (none: None); UsageError if the text contains an unknown word."""
+        if words == "none":
+            return None
+        word, _, spec = words.partition(":")
+        with suppress(ValueError):
+            if (by := OrderBy(word)) is OrderBy.FORECAST or not spec:
+                return cls(by, spec or "kernel", OrderRule(within, age))
+        raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limits)")
 
 
 def orderable(machine: Machine) -> Machine:
@@ -332,9 +335,9 @@ def simulate_on(
     plan = _plan(trace, machine, predictor, setup)
     reorder: QueueOrder | None = None
     order = queue.order
-    if order is not None and order.by != "none":
+    if order is not None:
         machine = orderable(machine)
-        spec = "requested" if order.by == "limit" else order.predictor
+        spec = "requested" if OrderBy(order.by) is OrderBy.LIMITS else order.predictor
         by = _plan(trace, machine, spec, setup, planning.ORDER_QUANTILE)
         rule, kinds = order.rule, _kinds(trace)
 

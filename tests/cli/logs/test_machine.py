@@ -172,11 +172,11 @@ def test_json_dumps_are_captured_as_the_texts_are(tmp_path: Path) -> None:
 
 
 def test_whatif_orders_the_queue(dumps: Path, log: Path) -> None:
-    variants = ("--vary", "order=none,limit", "--vary", "order=limit,within=account,age=2:00:00")
+    variants = ("--vary", "order=none,limits", "--vary", "order=limit,within=account,age=2:00:00")
     done = batchcast("whatif", log, "--machine", dumps, *variants, "--json")
     assert done.returncode == 0, done.stderr
     rows = {row["policy"]: row for row in json.loads(done.stdout)["results"] if row["part"] == "variant"}
-    assert list(rows) == ["now", "order=none", "order=limit", "order=limit,within=account,age=2:00:00"]
+    assert list(rows) == ["now", "order=none", "order=limits", "order=limit,within=account,age=2:00:00"]
     assert rows["now"]["mean_wait_s"] == rows["order=none"]["mean_wait_s"]
 
 

@@ -114,3 +114,14 @@ def test_planning_uses_the_calibrated_method_unless_told_otherwise(given: dict[s
     """Regression: with `kernel` the watchdog stopped planning in its first cycle, because on a new site only 69 % of
     the jobs ended within its 90 % bounds."""
     assert planned_by(load(given, {})) == by
+
+
+@pytest.mark.parametrize(
+    ("word", "by"), [("forecast", "forecast"), ("prediction", "forecast"), ("limits", "limits"), ("limit", "limits")]
+)
+def test_both_spellings_of_an_order_are_one_value(word: str, by: str) -> None:
+    settings = load({"plan": "order"}, {"BATCHCAST_PLAN_ORDER_BY": word})
+    assert settings["plan_order_by"] == by
+    assert f"{settings['plan_order_by']}" == by, "and it is printed in one spelling"
+    with pytest.raises(InputError, match=r"accepted: forecast, limits"):
+        load({"plan_order_by": "none"}, {})

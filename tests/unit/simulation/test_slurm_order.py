@@ -209,7 +209,12 @@ def test_a_predictor_as_lengths_plans_its_80_percent_quantile() -> None:
     assert simulate_on(MACHINE, trace, queue=QueuePlan(lengths=np.full(3, np.nan))).start_time.tolist() == own.tolist()
 
 
-@pytest.mark.parametrize("words", ["shortest", "limit:kernel", ""])
+def test_both_spellings_of_time_limits_are_the_same_order() -> None:
+    assert Ordering.of("limits") == Ordering.of("limit")
+    assert Ordering.of("prediction:last_2") == Ordering.of("forecast:last_2")
+
+
+@pytest.mark.parametrize("words", ["shortest", "limits:kernel", "limit:kernel", "none:kernel", ""])
 def test_says_which_orders_there_are(words: str) -> None:
     with pytest.raises(UsageError, match="accepted: none, forecast"):
         Ordering.of(words)

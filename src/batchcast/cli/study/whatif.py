@@ -49,7 +49,7 @@ def command(**options: Any) -> None:
       policy=fifo|backfill|multifactor      how Slurm orders and starts jobs
       limits=forecast[:PREDICTOR]           predicted time limits
       memory=forecast[:RISK]|least_waste    predicted memory requests
-      order=none|forecast[:PREDICTOR]|limit the queue order; with within=queue|account|user, age=TIME
+      order=none|forecast[:PREDICTOR]|limits the queue order; with within=queue|account|user, age=TIME
       bf_interval=60, ...                   settings of slurm.conf
 
     \b
@@ -195,10 +195,10 @@ def _live(options: dict[str, Any]) -> None:
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the variants; `order=none,forecast,limit` is one variant for each word.
+    """Return the variants; `order=none,forecast,limits` is one variant for each word.
 
-    >>> _each(("order=none,limit", "nodes=+10%,limits=forecast"))
-    ('order=none', 'order=limit', 'nodes=+10%,limits=forecast')
+    >>> _each(("order=none,limits", "nodes=+10%,limits=forecast"))
+    ('order=none', 'order=limits', 'nodes=+10%,limits=forecast')
     """
     variants: list[str] = []
     for text in texts:

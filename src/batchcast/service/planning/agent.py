@@ -225,7 +225,7 @@ class Planner:
                 if self.settings["plan"] in ORDERS:
                     self.orderer.learn(connection, cluster, stored.forecasts)
                 # if planning uses predictions, the watchdog judges their coverage
-                uses = self.settings["plan"] != "order" or self.settings["plan_order_by"] != "limits"
+                uses = self.settings["plan"] != "order" or not planning_terms.orders_by_limits(self.settings)
                 if uses and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
                     self._judged_at = now
                     misfit = planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)

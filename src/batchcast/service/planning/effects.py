@@ -25,7 +25,7 @@ from ...metrics.paired import arm_difference
 from ...metrics.schedule import bounded_slowdown
 from ...planning.decide import is_drawn, verdict
 from ...planning.order import OrderRule
-from ...planning.record import Terms, opted_in
+from ...planning.record import OrderBy, Terms, opted_in
 from ...results.whatif import by_group
 from ...simulation.on_nodes import Ordering, QueuePlan, simulate_on
 from ...slurm import limits
@@ -183,7 +183,7 @@ def simulated(
 def _ordering(settings: Settings, run_times: np.ndarray) -> Ordering:
     """Return the planned order by these run times (s), under the site's settings."""
     rule = OrderRule(settings["plan_within"], settings["plan_age_s"] or math.nan, settings["plan_band"])
-    return Ordering("forecast", run_times, rule)
+    return Ordering(OrderBy.FORECAST, run_times, rule)
 
 
 def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:

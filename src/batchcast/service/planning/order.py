@@ -31,7 +31,7 @@ from ...store import clock_jobs, planned
 from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
 from ..settings import Settings, planned_by
-from .terms import ORDERS, Forecasts, Stored, order_time, read_stored
+from .terms import ORDERS, Forecasts, Stored, order_time, orders_by_limits, read_stored
 
 MOST_CALLS = 20
 """Largest number of calls per cycle that set factors. Calls that restore factors are not limited."""
@@ -105,7 +105,7 @@ class Orderer:
                 self._write(cluster, {}, [], now)
             return
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
-        if not stop and not stored.forecasts and self.settings["plan_order_by"] == "prediction":
+        if not stop and not stored.forecasts and not orders_by_limits(self.settings):
             stop = f"there is no forecast by {planned_by(self.settings)} of any waiting job"
         if stop and stop != "off":
             outcome.problems.append(f"nothing is ordered: {stop}")
@@ -156,7 +156,7 @@ class Orderer:
         of a new user are looked up at once.
         """
         now = self.transport.now()
-        if not issued or self.settings["plan_order_by"] == "limits":
+        if not issued or orders_by_limits(self.settings):
             return
         users = sorted({row["user_id"] for row in issued.values() if row["user_id"]})
         due = now >= self._overrun_due
@@ -281,7 +281,7 @@ class Orderer:
     ) -> None:
         """Record the changes, send them to slurmctld, and read the result."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
-        by = "time limit" if self.settings["plan_order_by"] == "limits" else "forecast"
+        by = "time limit" if orders_by_limits(self.settings) else "forecast"
         for group, factor in changes:
             name, now = group.first.raw_id, group.sprio.factor
             record[name] = Standing(factor, now)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...formats.slurm.plannable import Plannable, Submitted, why_not
 from ...planning.order import ORDER_QUANTILE
-from ...planning.record import Entry, How, Terms, in_minutes, opted_in
+from ...planning.record import Entry, How, OrderBy, Terms, in_minutes, opted_in
 from ...predict.conditional import given_waited, quantile_of
 from ...predict.protocol import Grounds
 from ...slurm import limits
@@ -81,6 +81,11 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
     ]
 
 
+def orders_by_limits(settings: Settings) -> bool:
+    """Return whether the users' time limits, and not predictions, order the queue."""
+    return settings["plan_order_by"] is OrderBy.LIMITS
+
+
 def plan_words(settings: Settings) -> str:
     """Return a sentence on what planning does: how it sets limits, and by which times it orders jobs.
 
@@ -96,7 +101,7 @@ def plan_words(settings: Settings) -> str:
         said.append(f"planned limits at the {level:g} % quantile of the predicted run time")
     if settings["plan"] in ORDERS:
         predicted = f"the {100 * ORDER_QUANTILE:g} % quantile of the predicted run time"
-        said.append(f"order by {predicted if settings['plan_order_by'] == 'prediction' else ORDERED_BY_LIMITS}")
+        said.append(f"order by {ORDERED_BY_LIMITS if orders_by_limits(settings) else predicted}")
     return ": ".join(filter(None, (f"plan = {settings['plan']}", "; ".join(said))))
 
 
@@ -134,7 +139,7 @@ def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
     NaN means that the job is ordered by its time limit: with `plan_order_by = "limits"`, without a prediction, or if no
     similar job has ended.
     """
-    if row is None or row["point_s"] is None or settings["plan_order_by"] == "limits":
+    if row is None or row["point_s"] is None or orders_by_limits(settings):
         return math.nan
     prediction = as_prediction(row)
     return math.nan if prediction.grounds in UNKNOWN else quantile_of(prediction, ORDER_QUANTILE)
