@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     item.add_marker(pytest.mark.skip(reason=reason))
 
 
-OURS = ("BATCHCAST_", "HOME", "NUMBA_", "PATH", "PBS", "SLURM", "SQUEUE", "TMPDIR", "TZ", "XDG_")
+OURS = ("BATCHCAST_", "HOME", "NUMBA_", "PATH", "PBS", "PYTHONPATH", "SLURM", "SQUEUE", "TMPDIR", "TZ", "XDG_")
 
 
 @pytest.fixture(autouse=True)

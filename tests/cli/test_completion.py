@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> str:
         ("batchcast runtime log.swf --predictor last_2:need=2,ro", ["2,round="]),
         ("batchcast wait log.swf --predictor forecast,sch", ["forecast,scheduler_replay"]),
         ("batchcast info 'my log.swf' --clean refer", ["reference"]),
-        ("batchcast grid simulate --heuristic min_", ["min_min"]),
+        ("batchcast grid serve --heuristic by_", ["by_preference"]),
         ("batchcast info log.swf --map nr", ["nrel"]),
         ("batchcast runtime log.swf --by mo", ["month"]),
     ],

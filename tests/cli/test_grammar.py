@@ -95,7 +95,7 @@ def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -
 def test_the_help_groups_the_verbs_by_who_asks() -> None:
     said = run("help").stdout
     titles = [line[:-1] for line in said.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Study a log", "For users", "Run a site", "Logs", "Papers", "More"]
+    assert titles == ["Study a log", "For users", "Run a site", "Logs", "More"]
     assert "Over a log: wait" in " ".join(said.split())
 
 

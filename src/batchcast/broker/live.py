@@ -68,9 +68,9 @@ class Broker:
     """Maps jobs to the resources of a platform as they arrive, one by one.
 
     >>> one = np.ones(2)
-    >>> from .heuristics.deadlines import EminMin
+    >>> from .preference import ByPreference
     >>> grid = Resources(["r", "s"], np.array([1.0, 2.0]), one, 0 * one)
-    >>> broker = Broker(grid, Units(1.0, 1.0), EminMin(), MappingRule(1.0))
+    >>> broker = Broker(grid, Units(1.0, 1.0), ByPreference(cost=0.0), MappingRule(1.0))
     >>> broker.offer({"id": "a", "instructions": 4, "deadline": 9}, 0.5)["ok"]
     True
     >>> broker.advance(2.0)

@@ -24,8 +24,8 @@ def check_heuristic(make: Maker) -> list[str]:
 
     Examples
     --------
-    >>> from batchcast_papers.grid.heuristics.greedy import Mct
-    >>> check_heuristic(Mct)[:2]
+    >>> from batchcast.broker.preference import ByPreference
+    >>> check_heuristic(ByPreference)[:2]
     ['places_each_job_once_where_it_fits', 'assign_is_pure']
     """
     for check in CHECKS:

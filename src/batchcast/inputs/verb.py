@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cli.completion import formats
 from ..cli.grammar import JSON, Verbs, option
 from ..cli.output import document, emit, note, progress, say, show_blocks
 from ..units import counted
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
     from .collect import Changed
 
 PLACE = click.Path(path_type=Path)
-TAGS_HELP = (
-    "INCAR tags that become columns too: NSW,IBRION gives incar_nsw and incar_ibrion, for boosted:also=incar_nsw."
-)
+TAGS_HELP = "INCAR tags that become columns too: NSW,IBRION gives incar_nsw and incar_ibrion, for also=incar_nsw."
 CHANGED_HELP = (
     "Inputs changed after the submission: drop or keep the features; auto: keep them if the folder is a copy."
 )
@@ -70,7 +69,7 @@ def show_rows(title: str, columns: Sequence[str], rows: list[dict[str, Any]]) ->
 @option("--strip PREFIX", "Prefix to remove from the log's directories.", default="", show_default=False)
 @option("--tags TAGS|all", TAGS_HELP, default="", show_default=False)
 @option("--changed auto|drop|keep", CHANGED_HELP, default="auto")
-@option("--format swf|sacct|pbs|csv|parquet", "Format of the log. Default: recognized by content.")
+@option("--format FORMAT", "Format of the log. Default: recognized by content.", shell_complete=formats)
 @option("--map FILE.toml|NAME", "Column map of a CSV.", type=click.Path())
 @option("--timezone ZONE", "Time zone of the log. Default: the log's own, else UTC.")
 def collect(

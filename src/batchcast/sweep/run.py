@@ -71,6 +71,7 @@ class Pool:
 def local(workers: int) -> Iterator[Pool]:
     """A context with a pool of processes on this machine. On Ctrl-C, this process ends the pool's processes."""
     os.environ.setdefault("PYTHONWARNINGS", QUIET)
+    safe_path = os.environ.get("PYTHONSAFEPATH", "")
     os.environ["PYTHONSAFEPATH"] = "1"  # as `-P`, for the processes that multiprocessing starts
     context = get_context("forkserver")
     context.set_forkserver_preload(["batchcast.sweep.task"])
@@ -85,6 +86,7 @@ def local(workers: int) -> Iterator[Pool]:
     finally:
         for pool in made:
             pool.shutdown(wait=True, cancel_futures=True)
+        os.environ["PYTHONSAFEPATH"] = safe_path  # an empty value counts as none
 
 
 def _begin(path: list[str]) -> None:

@@ -19,7 +19,8 @@ from batchcast.broker.clock import (
     MappingRule,
     simulate,
 )
-from batchcast.broker.model import Jobs, Model, Resources, Setting, Units, draw_jobs
+from batchcast.broker.model import Jobs, Model, Plan, Resources, Setting, Units, draw_jobs
+from batchcast.broker.preference import ByPreference
 from batchcast.errors import InputError, UsageError
 from batchcast.predict.registry import make
 
@@ -46,21 +47,31 @@ def grid(m=1):
     return Resources([f"r{k}" for k in range(m)], np.ones(m), np.ones(m), np.zeros(m))
 
 
+class InOrder:
+    """Places every job, by arrival, on the first resource; deadlines do not count."""
+
+    deadlines = False
+
+    def assign(self, batch):
+        n = len(batch.times)
+        return Plan(np.arange(n), np.zeros(n, dtype=np.int64))
+
+
 def run(arrival, deadline, times, heuristic, shape):
     times = np.array(times, float)
-    return simulate(jobs(arrival, deadline), grid(times.shape[1]), Matrix(times), make("heuristic", heuristic), shape)
+    return simulate(jobs(arrival, deadline), grid(times.shape[1]), Matrix(times), heuristic, shape)
 
 
 def test_two_jobs_on_one_resource_at_events():
     #  r0 |0 0 0|1 1|        job 0 of 3 arrives at 0, job 1 of 2 at 1 and waits until 3
-    outcome = run([0, 1], [9, 9], [[3], [2]], "mct", MappingRule(None))
+    outcome = run([0, 1], [9, 9], [[3], [2]], InOrder(), MappingRule(None))
     assert outcome.start.tolist() == [0, 3]
     assert outcome.finish.tolist() == [3, 5]
     assert outcome.assigned == 2
 
 
 def test_mapping_every_t_waits_for_the_tick():
-    outcome = run([0.1, 0.6], [9, 9], [[1], [1]], "mct", MappingRule(0.5))
+    outcome = run([0.1, 0.6], [9, 9], [[1], [1]], InOrder(), MappingRule(0.5))
     assert outcome.start.tolist() == [0.5, 1.5]
 
 
@@ -70,7 +81,7 @@ def test_mapping_every_t_waits_for_the_tick():
 )
 def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, next_start):
     #  r0 |0 0 0|1 1 1|2 where job 1 is due at 4 and would end at 6
-    outcome = run([0, 0, 0], [9, 4, 99], [[3], [3], [1]], "mct", MappingRule(None, late=late))
+    outcome = run([0, 0, 0], [9, 4, 99], [[3], [3], [1]], InOrder(), MappingRule(None, late=late))
     assert outcome.outcome.tolist() == [ASSIGNED, code, ASSIGNED]
     assert outcome.finish[1] == pytest.approx(finish, nan_ok=True)
     assert outcome.instant[1] == instant
@@ -80,14 +91,14 @@ def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, nex
 def test_remapping_lets_a_pressing_newcomer_overtake():
     #  at 0 both jobs are assigned to the only resource; at 1 a job with deadline 5 arrives
     arrival, due, times = [0, 0, 1], [99, 99, 5], [[3], [8], [1]]
-    assert run(arrival, due, times, "by_preference:cost=0", MappingRule(None)).outcome[2] == NO_RESOURCE
-    remapped = run(arrival, due, times, "by_preference:cost=0", MappingRule(None, remap=True))
+    assert run(arrival, due, times, ByPreference(0.0), MappingRule(None)).outcome[2] == NO_RESOURCE
+    remapped = run(arrival, due, times, ByPreference(0.0), MappingRule(None, remap=True))
     assert remapped.outcome.tolist() == [ASSIGNED] * 3
     assert remapped.start.tolist() == [0, 4, 3]
 
 
 def test_a_hopeless_deadline_has_its_own_reason_and_instant():
-    outcome = run([2, 2], [3, 9], [[5], [1]], "by_preference:cost=0", MappingRule(None))
+    outcome = run([2, 2], [3, 9], [[5], [1]], ByPreference(0.0), MappingRule(None))
     assert outcome.outcome.tolist() == [TOO_TIGHT, ASSIGNED]
     assert outcome.instant[0] == 2
 

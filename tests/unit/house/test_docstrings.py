@@ -8,6 +8,7 @@ import inspect
 import re
 import typing
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
@@ -20,7 +21,8 @@ from batchcast.plug_ins import GROUPS
 from batchcast.predict.registry import available, load
 
 ROOT = Path(__file__).parents[3]
-SOURCES = [ROOT / "src", *sorted(ROOT.glob("packages/*/src"))]
+PAPERS = [ROOT / "packages" / "papers" / "src"] if find_spec("batchcast_papers") else []
+SOURCES = [ROOT / "src", *PAPERS]
 METHODS = [(kind, name) for kind in GROUPS for name in available(kind)]
 WITHOUT_SOURCE = {"actual", "requested", "recent_wait", "largest_recent", "deadline_search", "exact"}
 """Docstrings of other packages as a reference, and conventions of this project."""

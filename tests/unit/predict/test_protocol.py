@@ -36,13 +36,6 @@ def test_a_replay_keeps_the_grounds_of_every_answer():
     assert told.grounds[0] == Grounds.LIMIT
 
 
-def test_a_method_without_its_columns_says_who_answered():
-    log = small_log(60)
-    told = replay(log, {"it": make("runtime", "irpa"), "other": make("runtime", "recent_mean")})
-    assert set(told["it"].grounds) == {Grounds.FALLBACK}
-    assert told["it"].points.tolist() == told["other"].points.tolist()
-
-
 @pytest.mark.parametrize("unknown", [math.nan, math.inf])
 def test_a_job_without_a_limit_gets_the_largest_seen_before_it_else_a_day(unknown):
     limits = LargestLimit()

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.waste import limit_kept
 
-from batchcast.events.event import End
-from batchcast.events.state import SystemState
-from batchcast.job import JobRequest
-from batchcast.predict.recommend import LimitAdvice, recommend_limit
+from batchcast.predict.recommend import recommend_limit
 
 RUNS = st.lists(st.tuples(st.integers(1, 60).map(float), st.integers(1, 60).map(float)), min_size=1, max_size=80)
 """The true run time of each job, and its limit."""
@@ -46,22 +43,3 @@ def test_five_percent_take_nineteen_jobs_and_few_cuts(ended: int, cut: int, reac
     """The first case is a real user's: limits of up to 3 h, and 23 of 118 jobs cut off at 2 h."""
     runs = [9000.0] * ended + [7200.0] * cut
     assert recommend_limit(runs, [False] * ended + [True] * cut, 0.05).reached is reached
-
-
-def test_a_predictor_that_is_refitted_is_trained_where_it_advises_limits() -> None:
-    """The driver must find `refit` on the suggestion; otherwise a regression would always answer with its fallback."""
-    advice = LimitAdvice("bayesian_ridge:features=core_num+encut,min_jobs=20")
-    state = SystemState()
-    for row in range(60):
-        cutoff = 300.0 if row % 2 else 500.0
-        job = JobRequest(row, row, float(row), 4.0, 36000.0, math.nan, user_id="ada", job_name="relax",
-                         extra={"encut": cutoff})  # fmt: skip
-        advice.observe(End(float(row), job, cutoff * 10, 0.0), state)
-        if row % advice.refit_every_jobs == 0:
-            advice.refit(float(row))
-    points = [
-        advice.predict(JobRequest(99, 99, 99.0, 4.0, 36000.0, math.nan, user_id="ada", job_name="relax",
-                                  extra={"encut": cutoff}), state).point
-        for cutoff in (300.0, 500.0)
-    ]  # fmt: skip
-    assert points == pytest.approx([3000.0, 5000.0], rel=0.01)
