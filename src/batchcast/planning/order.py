@@ -17,10 +17,10 @@ passed by more jobs than before, and no job's priority falls by more than `band`
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -248,13 +248,31 @@ class AgeFinder:
     seen. The estimated wait is then multiplied by the ratio of actual to estimated waits, weighted by work, of the jobs
     that have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine starts
     jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new
-    `AgeFinder` knows only the present queue, because its data are not stored.
+    `AgeFinder` knows only the present queue, unless it continues from a state.
+
+    >>> finder, again = AgeFinder(10.0), AgeFinder(10.0)
+    >>> work = np.array([72_000.0]), np.array([36_000.0])
+    >>> before = finder.look(["a"], np.zeros(1), work[0], 0.0)
+    >>> again.restore(finder.state())
+    >>> [each.look(["a"], np.zeros(1), work[1], 60.0) for each in (finder, again, AgeFinder(10.0))]
+    [7200.0, 7200.0, 3600.0]
     """
 
     def __init__(self, processors: float) -> None:
         self.processors = processors
         self._waiting: dict[Hashable, tuple[float, float, float]] = {}
         self._waited = self._in_store = 0.0
+        self._is_new = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the estimates of waiting jobs and the sums over jobs that have left, as values for JSON."""
+        return {"waiting": self._waiting, "waited": self._waited, "in_store": self._in_store}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned. Raises ValueError, TypeError or KeyError if the state is damaged."""
+        waiting = state["waiting"].items()
+        self._waiting = {str(key): (float(at), float(much), float(due)) for key, (at, much, due) in waiting}
+        self._waited, self._in_store, self._is_new = float(state["waited"]), float(state["in_store"]), True
 
     def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
         """Return the age (s): at least an hour, at most two days; two days if `processors` are unknown.
@@ -276,11 +294,11 @@ class AgeFinder:
         shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
         seen = {key: self._waiting.get(key) or (at, much, store) for key, at, much in shown}
         left = [one for key, one in self._waiting.items() if key not in seen]
-        if left:
+        if left and not self._is_new:  # when a job left before a restart is not known
             fades = 0.5 ** (len(left) / HALF_LIFE)
             self._waited = fades * self._waited + sum(much * (now - at) for at, much, _ in left)
             self._in_store = fades * self._in_store + sum(much * expected for _, much, expected in left)
-        self._waiting = seen
+        self._waiting, self._is_new = seen, False
         longer = max(self._waited / self._in_store, 1.0) if self._in_store > 0 else 1.0
         longest = max((expected for _, _, expected in seen.values()), default=0.0)
         return min(max(longer * longest, LEAST_AGE), MOST_AGE)

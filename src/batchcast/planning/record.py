@@ -21,6 +21,8 @@ SETTLED_S = 600.0
 """Restored limits stay in the record for this many seconds, because a killed slurmctld may bring the old value back."""
 ORDER_RECORD = "plan_order"
 """Key in the store under which a cluster's factors are saved."""
+ORDER_STATE = "plan_order_state"
+"""Key in the store under which is saved what the order has learned."""
 
 
 class How(StrEnum):

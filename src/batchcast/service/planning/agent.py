@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -37,7 +37,7 @@ from ...slurm.client import Slurm
 from ...slurm.limits import Look
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
-from ...store.database import Store
+from ...store.database import Connection, Store
 from ...store.reader import Reader
 from ...trace.whole_file import whole_file
 from ..answers.start import latest_start, start_answer
@@ -165,6 +165,20 @@ class Comments:
         return len(said) - len(problems), problems
 
 
+@dataclass(slots=True)
+class Turn:
+    """One turn of setting a queue's time limits: the jobs and terms that it has read, and the record of planned limits,
+    which each of its steps updates. `new` has the jobs whose restoring was not recorded before.
+    """
+
+    cluster: str
+    look: Look
+    terms: Terms
+    record: Record
+    outcome: CycleOutcome
+    new: Set[str] = frozenset()
+
+
 class Planner:
     """Plans the jobs of one cluster. `alarm` has the reason why planning is stopped, and until when."""
 
@@ -190,20 +204,10 @@ class Planner:
         """
         outcome = CycleOutcome()
         stored = self._read(cluster, stop, outcome)
-        self._limits(cluster, stop, booted, stored, outcome)
-        began = self.transport.now()
-        if stored.order is None:
-            return outcome
-        with self._may_fail(outcome, "the order"):
-            outcome.placed = sum(standing.factor != 0 for standing in stored.order.values())
-            alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
-            self.orderer.cycle(cluster, stored, outcome, stop or alarm, booted)
-        if self.settings["plan"] == "order":
-            with self._may_fail(outcome):
-                self._write_before(cluster, (), self._watch(began, stored, outcome))
-        with self._may_fail(outcome):
-            outcome.commented, problems = self.comments.advise(cluster, stored.values)
-            outcome.problems += problems
+        self._set_limits(cluster, stop, booted, stored, outcome)
+        if stored.order is not None:
+            self._set_order(cluster, stop, booted, stored, outcome)
+            self._write_comments(cluster, stored, outcome)
         return outcome
 
     def _read(self, cluster: str, stop: str, outcome: CycleOutcome) -> Stored:
@@ -223,13 +227,8 @@ class Planner:
             stored = read_stored(connection, cluster, self.settings, stop)
             if not (stop or stored.off):
                 if self.settings["plan"] in ORDERS:
-                    self.orderer.learn(connection, cluster, stored.forecasts)
-                # if planning uses predictions, the watchdog judges their coverage
-                uses = self.settings["plan"] != "order" or not planning_terms.orders_by_limits(self.settings)
-                if uses and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
-                    self._judged_at = now
-                    misfit = planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)
-                    stored = stored._replace(misfit=misfit)
+                    self.orderer.learn(connection, cluster, stored)
+                stored = stored._replace(misfit=self._misfit(connection, cluster, now))
         if self.store.failures != self._failures:
             self._failures = self.store.failures
             self.alarm = "the store could not be written", max(self.alarm[1], now + STORE_PAUSE_S)
@@ -237,52 +236,45 @@ class Planner:
                 outcome.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
         return stored._replace(entries=stored.entries | {entry.job_id: entry for entry, *_ in self._owed})
 
-    def _limits(self, cluster: str, stop: str, booted: float, stored: Stored, outcome: CycleOutcome) -> None:
-        """Read the queue, and set or restore time limits."""
-        record = dict(stored.entries)
+    def _set_limits(self, cluster: str, stop: str, booted: float, stored: Stored, outcome: CycleOutcome) -> None:
+        """Set or restore time limits: look at the queue, decide, restore, plan, and read the result."""
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {stored.off['by']}" if stored.off else "")
-        if stop and not record:
-            self._list(record, outcome)
+        if stop and self._is_over(cluster, booted, stored, outcome):
             return
         began = self.transport.now()
-        if stop and self._quiet.holds(booted):
-            if self._quiet.is_settled(began):
-                over = [(entry._replace(at=began), "planning is off") for entry in record.values()]
-                self._write_after(cluster, outcome, (), (), over)
-            return
         look, terms = self._look(stop)
-        values = {} if self.settings["plan"] == "order" else self._watch(began, stored, outcome)
-        outcome.problems += planning_terms.over_time_cuts(self._over_time, terms.over_time)
-        self._over_time = terms.over_time
+        alarm = {} if self.settings["plan"] == "order" else self._watch(began, stored, outcome)
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
-        values |= self._notice(look, stored, outcome)
-        actions = self._decide(look, record, terms, stored)
-        restores = [a for a in actions if a.kind == "restore"]
-        fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
-        changes = [_change(a, a.entry.planned, a.entry.user_limit) for a in restores if a.job.job_id in fresh]
-        changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.kind == "note"]
-        try:
-            self._write_before(cluster, changes, values)
-        except BatchcastError as error:  # restore the limits anyway; the next cycle repeats the write
-            self._owed += changes
-            outcome.problems.append(f"the record of planning: {error.message}")
-        self._send("restoring", restores, terms, outcome)
-        # a change that had no effect is tried again after an hour
-        tried = {key for key, at in self._refused.items() if terms.now - at <= HOUR}
-        plans = [a for a in actions if a.kind == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
-        record |= {a.job.job_id: a.entry for a in actions if a.kind != "plan"}
-        sent = self._plan(cluster, updates.at_once(plans, terms), record, terms, outcome)
-        record |= {a.job.job_id: a.entry for a in sent}
-        notes, refused = self._read_back([*restores, *sent], fresh, look, record, terms, outcome)
-        unseen = set() if look.broken else record.keys() - {job.job_id for job in look.jobs}
-        over = [(record[i]._replace(at=look.asked_at), "it is over") for i in sorted(unseen & stored.ended)]
-        self._write_after(cluster, outcome, notes, refused, over)
+        turn = Turn(cluster, look, terms, dict(stored.entries), outcome)
+        actions = self._decide(turn, stored)
+        restored = self._restore(turn, actions, alarm | self._notice(turn, stored))
+        planned_now = self._plan(turn, actions)
+        self._read_back(turn, [*restored, *planned_now], stored.ended)
         is_idle = bool(stop) and not actions and not look.broken
-        self._quiet.note(is_idle and _is_all_given_back(record, look, terms), booted, look.asked_at)
-        self._list(record, outcome)
-        self._record = record
+        self._quiet.note(is_idle and _is_all_given_back(turn.record, look, terms), booted, look.asked_at)
+        self._list(turn.record, outcome)
+        self._record = turn.record
+
+    def _set_order(self, cluster: str, stop: str, booted: float, stored: Stored, outcome: CycleOutcome) -> None:
+        """Set or restore the queue order. If only the order is planned, the watchdog judges these calls."""
+        assert stored.order is not None
+        began = self.transport.now()
+        with self._may_fail(outcome, "the order"):
+            outcome.placed = sum(standing.factor != 0 for standing in stored.order.values())
+            alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
+            self.orderer.cycle(cluster, stored, outcome, stop or alarm, booted)
+            self.orderer.save(cluster)
+        if self.settings["plan"] == "order":
+            with self._may_fail(outcome):
+                self._write_before(cluster, (), self._watch(began, stored, outcome))
+
+    def _write_comments(self, cluster: str, stored: Stored, outcome: CycleOutcome) -> None:
+        """Write predicted starts in the comments of waiting jobs, or remove them."""
+        with self._may_fail(outcome):
+            outcome.commented, problems = self.comments.advise(cluster, stored.values)
+            outcome.problems += problems
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
         """Return what a cycle would plan now, without changing jobs: each waiting job, its prediction, its planned
@@ -306,6 +298,28 @@ class Planner:
         return rows
 
     # -- seeing -------------------------------------------------------------------------------------------------
+
+    def _misfit(self, connection: Connection, cluster: str, now: float) -> str:
+        """Return why the predictions that planning uses should not be used, judged at intervals; empty in between."""
+        uses = self.settings["plan"] != "order" or not planning_terms.orders_by_limits(self.settings)
+        if not uses or 0 <= now - self._judged_at < self.settings["history_every_s"]:
+            return ""
+        self._judged_at = now
+        return planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)
+
+    def _is_over(self, cluster: str, booted: float, stored: Stored, outcome: CycleOutcome) -> bool:
+        """Return whether limits are no longer planned and all are restored, so that Slurm need not be asked. After some
+        time, delete the entries of the restored limits.
+        """
+        if not stored.entries:
+            self._list({}, outcome)
+            return True
+        if not self._quiet.holds(booted):
+            return False
+        if self._quiet.is_settled(now := self.transport.now()):
+            over = [(entry._replace(at=now), "planning is off") for entry in stored.entries.values()]
+            self._write_after(cluster, outcome, (), (), over)
+        return True
 
     def _look(self, stop: str) -> tuple[Look, Terms]:
         """Read the partitions and then the jobs. If OverTimeLimit is lowered in between, the next cycle sees it."""
@@ -336,70 +350,91 @@ class Planner:
         outcome.problems.append(f"planning stops for an hour: {why}")
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
-    def _decide(self, look: Look, record: Record, terms: Terms, stored: Stored) -> list[Action]:
+    def _notice(self, turn: Turn, stored: Stored) -> dict[str, Any]:
+        """Report partitions whose OverTimeLimit was lowered, and jobs that another installation of batchcast plans;
+        return these jobs as a value for `doctor`.
+        """
+        turn.outcome.problems += planning_terms.over_time_cuts(self._over_time, turn.terms.over_time)
+        self._over_time = turn.terms.over_time
+        others = [job.job_id for job in turn.look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
+        before = stored.values.get(planned.OTHER_PLANNERS) or []
+        if others == before or stored.order is None:
+            return {}
+        if set(others) - set(before):
+            example = f"{len(others)} jobs, for example {others[0]}"
+            turn.outcome.problems.append(f"{example}, are not planned: {PLANNED_BY_ANOTHER}")
+        return {planned.OTHER_PLANNERS: others}
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def _decide(self, turn: Turn, stored: Stored) -> list[Action]:
         """Return the changes to make. If submit options had to be looked up first, decide again with these options."""
         forecast = planning_terms.forecasts_by(stored.forecasts, self.settings)
         wanted: list[Plannable] = []
-        known = self.submissions.why_not(terms)
+        known = self.submissions.why_not(turn.terms)
 
         def first(job: Plannable) -> str:
             if job.raw_id not in self.submissions.by_raw_id:
                 wanted.append(job)
             return known(job)
 
-        actions = decide(look.jobs, record, terms, forecast, first)
+        actions = decide(turn.look.jobs, turn.record, turn.terms, forecast, first)
         if wanted and self.submissions.look_up(wanted):
-            actions = decide(look.jobs, record, terms, forecast, known)
-        self.submissions.keep(look.jobs)
+            actions = decide(turn.look.jobs, turn.record, turn.terms, forecast, known)
+        self.submissions.keep(turn.look.jobs)
         return actions
 
-    def _notice(self, look: Look, stored: Stored, outcome: CycleOutcome) -> dict[str, Any]:
-        """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
-        others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
-        before = stored.values.get(planned.OTHER_PLANNERS) or []
-        if others == before or stored.order is None:
-            return {}
-        if set(others) - set(before):
-            example = f"{len(others)} jobs, for example {others[0]}"
-            outcome.problems.append(f"{example}, are not planned: {PLANNED_BY_ANOTHER}")
-        return {planned.OTHER_PLANNERS: others}
+    def _restore(self, turn: Turn, actions: Sequence[Action], values: Mapping[str, Any]) -> list[Action]:
+        """Restore limits, and return what was sent. If the record fails, limits are restored anyway."""
+        restores = [a for a in actions if a.kind == "restore"]
+        turn.new = {a.job.job_id for a in restores if turn.record[a.job.job_id].state is not State.RESTORING}
+        changes = [_change(a, a.entry.planned, a.entry.user_limit) for a in restores if a.job.job_id in turn.new]
+        changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.kind == "note"]
+        try:
+            self._write_before(turn.cluster, changes, values)
+        except BatchcastError as error:
+            self._owed += changes
+            turn.outcome.problems.append(f"the record of planning: {error.message}")
+        self._send("restoring", restores, turn)
+        turn.record |= {a.job.job_id: a.entry for a in actions if a.kind != "plan"}
+        return restores
 
-    # -- changing -----------------------------------------------------------------------------------------------
-
-    def _send(self, what: str, actions: Sequence[Action], terms: Terms, outcome: CycleOutcome) -> None:
-        """Send the changes to slurmctld, and report its error messages."""
-        for update, target, _ in updates.targets(actions, terms):
-            if complaint := self.comments.send(target, update):
-                outcome.problems.append(f"{what} {target}: {complaint}")
-
-    def _plan(
-        self, cluster: str, actions: Sequence[Action], record: Record, terms: Terms, outcome: CycleOutcome
-    ) -> list[Action]:
-        """Set planned limits in batches. Each job is read again and recorded just before its limit is changed."""
+    def _plan(self, turn: Turn, actions: Sequence[Action]) -> list[Action]:
+        """Set planned limits in batches. Each job is read again and recorded just before its limit is changed. Return
+        what was sent to slurmctld.
+        """
+        # a change that had no effect is tried again after an hour
+        tried = {key for key, at in self._refused.items() if turn.terms.now - at <= HOUR}
+        plans = [a for a in actions if a.kind == "plan" and (a.job.job_id, a.job.submit_time) not in tried]
         sent: list[Action] = []
-        for some in updates.chunks(actions):
+        for some in updates.chunks(updates.at_once(plans, turn.terms)):
             raw_ids = list(dict.fromkeys(a.job.raw_id for a in some))
             again = {j.job_id: j for j in limits.look(self.transport, raw_ids).jobs}
             same = [a for a in some if updates.is_same(again.get(a.job.job_id), a.job)]
             try:
                 changes = [_change(a, a.entry.user_limit, a.entry.planned) for a in same]
-                if not self._write_before(cluster, changes, unless_off=True):
+                if not self._write_before(turn.cluster, changes, unless_off=True):
                     return sent
             except BatchcastError as error:
-                outcome.problems.append(f"no further job is planned: {error.message}")
+                turn.outcome.problems.append(f"no further job is planned: {error.message}")
                 return sent
             sent += same
-            self._list({**record, **{a.job.job_id: a.entry for a in sent}}, outcome)
-            self._send("planning", same, terms, outcome)
+            turn.record |= {a.job.job_id: a.entry for a in same}
+            self._list(turn.record, turn.outcome)
+            self._send("planning", same, turn)
         return sent
 
-    def _read_back(
-        self, sent: Sequence[Action], fresh: set[str], look: Look, record: Record, terms: Terms, outcome: CycleOutcome
-    ) -> tuple[list[Change], list[Change]]:
-        """Read the changed jobs again; return the changes that took effect and the changes that did not, and count jobs
-        with planned limits.
+    def _send(self, what: str, actions: Sequence[Action], turn: Turn) -> None:
+        """Send the changes to slurmctld, and report its error messages."""
+        for update, target, _ in updates.targets(actions, turn.terms):
+            if complaint := self.comments.send(target, update):
+                turn.outcome.problems.append(f"{what} {target}: {complaint}")
+
+    def _read_back(self, turn: Turn, sent: Sequence[Action], ended: frozenset[str]) -> None:
+        """Read the changed jobs again, and record which changes took effect and which did not, and which entries are
+        over. Count jobs with planned limits.
         """
-        jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
+        jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else turn.look).jobs}
         notes: list[Change] = []
         refused: list[Change] = []
         for action in sent:
@@ -407,20 +442,22 @@ class Planner:
             if job is not None and updates.is_done(job, action):
                 entry = action.entry._replace(state=action.final_state, at=self.transport.now())
                 notes.append((entry, *change[1:3], "read back"))
-                outcome.planned += int(action.kind == "plan")
-                outcome.restored += int(action.kind == "restore")
+                turn.outcome.planned += int(action.kind == "plan")
+                turn.outcome.restored += int(action.kind == "restore")
             elif job is not None and not job.finished:
                 at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
-                outcome.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
-                if action.kind == "plan" or action.job.job_id in fresh:
-                    self._refused[action.job.job_id, action.job.submit_time] = terms.now
+                turn.outcome.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
+                if action.kind == "plan" or action.job.job_id in turn.new:
+                    self._refused[action.job.job_id, action.job.submit_time] = turn.terms.now
                     refused.append((*change[:3], "it was not carried out"))
-        record |= {entry.job_id: entry for entry, *_ in notes}
-        if terms.comments:
-            outcome.problems += self.comments.clear(updates.stale(jobs.values(), record, terms))
-        left = (job for job in jobs.values() if job.job_id in record and not job.finished)
-        outcome.standing = sum(owner_of(job, record[job.job_id], terms) is Owner.OURS for job in left)
-        return notes, refused
+        turn.record |= {entry.job_id: entry for entry, *_ in notes}
+        if turn.terms.comments:
+            turn.outcome.problems += self.comments.clear(updates.stale(jobs.values(), turn.record, turn.terms))
+        left = (job for job in jobs.values() if job.job_id in turn.record and not job.finished)
+        turn.outcome.standing = sum(owner_of(job, turn.record[job.job_id], turn.terms) is Owner.OURS for job in left)
+        unseen = set() if turn.look.broken else turn.record.keys() - {job.job_id for job in turn.look.jobs}
+        over = [(turn.record[i]._replace(at=turn.look.asked_at), "it is over") for i in sorted(unseen & ended)]
+        self._write_after(turn.cluster, turn.outcome, notes, refused, over)
 
     # -- writing ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from ...formats.slurm.plannable import Plannable
 from ...planning import order as rules
 from ...planning.decide import is_drawn, is_opted_in
 from ...planning.order import AgeFinder, OrderRule, Queue, decide_order, kind_of
-from ...planning.record import SETTLED_S, CycleOutcome, Quiet, Terms, opted_in
+from ...planning.record import ORDER_STATE, SETTLED_S, CycleOutcome, Quiet, Terms, opted_in
 from ...planning.update import array_of
 from ...slurm import limits
 from ...slurm.limits import Priority
@@ -31,7 +32,7 @@ from ...store import clock_jobs, planned
 from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
 from ..settings import Settings, planned_by
-from .terms import ORDERS, Forecasts, Stored, order_time, orders_by_limits, read_stored
+from .terms import ORDERS, Stored, order_time, orders_by_limits, read_stored
 
 MOST_CALLS = 20
 """Largest number of calls per cycle that set factors. Calls that restore factors are not limited."""
@@ -80,11 +81,32 @@ class Orderer:
     def __init__(self, transport: Transport, store: Store, settings: Settings) -> None:
         self.transport, self.store, self.settings = transport, store, settings
         self._finder, self._quiet = AgeFinder(math.nan), Quiet()
-        self._not_before = self._overrun_due = -math.inf
+        self._not_before = self._overrun_due = self._saved_at = -math.inf
         self._overrun: frozenset[str] = frozenset()
         self._ended: dict[str, set[tuple[Hashable, ...]]] = {}
         self._settled: dict[str, float] = {}
         self._by_limit: dict[str, str] = {}
+        self._is_restored = False
+
+    def state(self) -> dict[str, Any]:
+        """Return what the order has learned from the queue and from ended jobs, as values for JSON."""
+        overrun = {"users": sorted(self._overrun), "due": self._overrun_due} if self._overrun_due > 0 else None
+        return {"age": self._finder.state(), "overrun": overrun}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned. A damaged state is ignored: everything is then learned anew."""
+        with suppress(TypeError, ValueError, KeyError, AttributeError):
+            overrun = state.get("overrun") or {"users": (), "due": -math.inf}
+            self._overrun, self._overrun_due = frozenset(map(str, overrun["users"])), float(overrun["due"])
+            self._finder.restore(state["age"])
+
+    def save(self, cluster: str) -> None:
+        """Store the state if something was learned, as often as accounting is queried."""
+        now = self.transport.now()
+        if self._is_restored and not 0 <= now - self._saved_at < self.settings["history_every_s"]:
+            self._saved_at = now
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, cluster, **{ORDER_STATE: self.state()})
 
     def cycle(self, cluster: str, stored: Stored, outcome: CycleOutcome, stop: str, booted: float) -> None:
         """Read the queue and set SiteFactors, and count the changes in `outcome`. If `stop` gives a reason not to plan,
@@ -142,23 +164,26 @@ class Orderer:
             return {}, why
         with self.store.begin() as connection:
             stored = read_stored(connection, cluster, self.settings, even_if_off=True)
-            self.learn(connection, cluster, stored.forecasts)
+            self.learn(connection, cluster, stored)
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, "")
         wanted = self._decide(groups, stored.order or {}, stored, look.asked_at)
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
-    def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
+    def learn(self, connection: Connection, cluster: str, stored: Stored) -> None:
         """Find the users whose jobs often ran longer than predicted. The waiting jobs of these users are ordered by
-        time limit.
+        time limit. After a restart, continue from the stored state.
 
         Also find which kinds of jobs of each user have ended. These users and kinds are renewed at intervals; the jobs
         of a new user are looked up at once.
         """
+        if not self._is_restored:
+            self.restore(stored.values.get(ORDER_STATE) or {})
+            self._is_restored = True
         now = self.transport.now()
-        if not issued or orders_by_limits(self.settings):
+        if not stored.forecasts or orders_by_limits(self.settings):
             return
-        users = sorted({row["user_id"] for row in issued.values() if row["user_id"]})
+        users = sorted({row["user_id"] for row in stored.forecasts.values() if row["user_id"]})
         due = now >= self._overrun_due
         unknown = users if due else [user for user in users if user not in self._ended]
         if unknown:

@@ -50,6 +50,11 @@ def predict(one: Site, job_id: str, point: float, upper: float = 0.0) -> None:
         connection.execute(update(forecasts).where(of_job).values(**said))
 
 
+def remember(one: Site, **values: Any) -> None:
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **values)
+
+
 def record(one: Site) -> dict[str, planned.Standing]:
     with one.store.begin() as connection:
         return planned.order_of(clock_jobs.read_meta(connection, "c"))
@@ -371,6 +376,31 @@ def test_doctor_says_how_much_of_the_order_age_undoes(tmp_path: Path, age: int, 
     found = {row["check"]: row for row in ground_findings(slurm, one.settings)}["priorities"]
     assert ("of waiting" in found["found"]) == bool(said)
     assert said in found["found"]
+
+
+def test_a_restarted_collector_goes_on_with_the_age_and_the_overruns(tmp_path: Path) -> None:
+    """The waits were estimated in a queue of long jobs, which are now short: a new process would estimate an hour."""
+    one = site(tmp_path, *(Job(str(k), 2400) for k in range(1, 9)), history_every_s=30.0)
+    remember(one, total_procs=8.0)
+    belongs_to(one, job1="ada")
+    for job_id in one.slurm.jobs:
+        predict(one, job_id, 100_000.0)
+    look(one)
+    ran(one, "ada", 9000.0, 600.0, running=True)
+    for job_id in one.slurm.jobs:
+        predict(one, job_id, 60.0)
+    look(one)
+    before = one.planner.orderer.state()
+    assert before["overrun"]["users"] == []
+    one.restarted()
+    look(one)
+    assert one.planner.orderer.state() == before
+    remember(one, plan_order_state={"age": "damaged"})
+    one.restarted()
+    look(one)
+    anew = one.planner.orderer.state()
+    assert anew["age"]["waiting"]["1"][2] < before["age"]["waiting"]["1"][2]
+    assert anew["overrun"]["users"] == ["ada"], "half an hour too early"
 
 
 def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -> None:
