@@ -36,7 +36,7 @@ from .differences import against_limits, over_log, schedule_differences, wait_in
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .validity import DOUBTS, MODELLED_ON_NODES, STATED, Validity, Verdict, judge
+from .validity import DOUBTS, MODELLED_ON_NODES, STATED, Recorded, Validity, Verdict, judge
 from .wait import HISTORY, JUDGED, WaitAccuracy, judge_waits
 from .waste import waste_rows
 
@@ -280,6 +280,7 @@ def evaluate(
     else:
         plans = named_policies(POLICIES if policy is None else policy)
     inside = jobs_mask("mask", mask, trace)
+    record = Recorded.of(trace, inside, procs)
     bar = progress or silent
     split = partitions == "split"
     pool = Pool(setup, split) if split or trace.info.max_procs > 0 else None
@@ -294,13 +295,14 @@ def evaluate(
         with bar("Simulating the present scheduler, to compare with the record", len(trace)) as tick:
             kill = any(each.kill for each in plans.values())
             auto = scheduler == "auto" and not split and policy is None
-            model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
+            model = choose_model(record, pool, nodes if auto else None, kill, tick)
         tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not model.is_stated
         if tries:
             with bar("Learning the machine from the log's first part", len(trace)) as tick:
-                found = learn_model(trace, inside, setup, tick)
+                found = learn_model(record, setup, tick)
             if found is not None:
-                model, trace, inside, learned = found
+                model, record, learned = found
+                trace, inside = record.trace, record.inside
 
     def predict(tick: Callable[[int], None]) -> tuple[Scores, Limits | None]:
         # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
@@ -323,7 +325,7 @@ def evaluate(
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
     if not loops and isinstance(model.model, Nodes):
         plans = policies_on_nodes()
-    return _with_schedules(forecasts, plans, planners, model, workers, bar)
+    return _with_schedules(forecasts, plans, planners, model, record, workers, bar)
 
 
 def _refuse_settings_of_a_pool(setup: RunSetup, partitions: str, scheduler: str) -> None:
@@ -345,7 +347,7 @@ def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_schedules(
-    forecasts: Evaluation, plans: Mapping[str, Any], planners: Mapping[str, Any], model: Chosen,
+    forecasts: Evaluation, plans: Mapping[str, Any], planners: Mapping[str, Any], model: Chosen, record: Recorded,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
     """Return the evaluation of predictions with every policy's schedules, or with the reason why there are no
@@ -358,7 +360,7 @@ def _with_schedules(
     except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
     as_today = outcomes[0].schedule if outcomes[0].policy == SLURM else None
-    checked = model.checked or judge(model.model, trace, inside, as_today)
+    checked = model.checked or judge(model.model, record, as_today)
     _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = _outcome_differences(trace, outcomes, inside, forecasts.procs, settings["seed"], workers)
@@ -433,7 +435,7 @@ class Chosen(NamedTuple):
 
 
 def choose_model(
-    trace: Trace, pool: Pool | None, nodes: Callable[[], Nodes] | None, inside: np.ndarray, kill: bool, tick: Tick
+    record: Recorded, pool: Pool | None, nodes: Callable[[], Nodes] | None, kill: bool, tick: Tick
 ) -> Chosen:
     """Return the machine model that reproduces the recorded waits: the pool of processors, else Slurm's loops.
 
@@ -444,7 +446,7 @@ def choose_model(
     `Chosen.model` is None.
     """
     try:
-        checked = None if pool is None else judge(pool, trace, inside, kill=kill)
+        checked = None if pool is None else judge(pool, record, kill=kill)
     except (InputError, NoAnswer) as error:
         return Chosen(None, None, None, not_simulated(error))
     enough = checked is not None and (checked.verdict in (Verdict.CLOSE, Verdict.UNCHECKED) or not _has_more(checked))
@@ -452,7 +454,7 @@ def choose_model(
         return Chosen(pool, checked, None)
     try:
         loops = nodes()
-        other = judge(loops, trace, inside, loops.run(trace, None, YARDSTICK, tick=tick))
+        other = judge(loops, record, loops.run(record.trace, None, YARDSTICK, tick=tick))
     except (InputError, NoAnswer):
         return Chosen(pool, checked, None)
     better = other.verdict is Verdict.CLOSE or (other.verdict is Verdict.ROUGH and (
@@ -460,28 +462,25 @@ def choose_model(
     return Chosen(loops, other, checked) if better else Chosen(pool, checked, other)
 
 
-def learn_model(
-    trace: Trace, inside: np.ndarray, setup: RunSetup, tick: Tick
-) -> tuple[Chosen, Trace, np.ndarray, str] | None:
+def learn_model(record: Recorded, setup: RunSetup, tick: Tick) -> tuple[Chosen, Recorded, str] | None:
     """Return the machine learned from the log's first part, if it reproduces the waits of the second part.
 
-    Returns the model, the log with the release times of jobs on hold, the scored jobs after the first part, and a
-    sentence about what was learned. Returns None if the log has too little data, or if the learned machine does not
-    reproduce the second part.
+    Returns the model, the record of the jobs after the first part in the log with the release times of jobs on hold,
+    and a sentence about what was learned. Returns None if the log has too little data, or if the learned machine does
+    not reproduce the second part.
     """
     # imported here because the module loads many kernels that most logs do not need
     from ..simulation.learned.learn import split
 
     try:
-        learned, released, rest = split(trace, setup.procs)
-        scored = inside & rest
-        model = Nodes(learned.machine, setup)
-        checked = judge(model, released, scored, model.run(released, None, YARDSTICK, tick=tick))
+        learned, released, rest = split(record.trace, setup.procs)
+        model, latest = Nodes(learned.machine, setup), Recorded.of(released, record.inside & rest, setup.procs)
+        checked = judge(model, latest, model.run(released, None, YARDSTICK, tick=tick))
     except (InputError, NoAnswer):
         return None
     if checked.verdict not in STATED:
         return None
-    return Chosen(model, checked, None), released, scored, learned.in_short()
+    return Chosen(model, checked, None), latest, learned.in_short()
 
 
 def simulate_all(

@@ -8,14 +8,14 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from ..events.machine_size import LEARNED, SOURCE, over_size, peak_procs
+from ..events.machine_size import LEARNED, SOURCE, InUse, in_use
 from ..events.recorded import outcome
 from ..machines.machine import Machine
 from ..metrics.curves import cdf_distance, rank_correlation
@@ -62,22 +62,68 @@ class ComparedWaits:
         return float((~longer & ~shorter).mean()), float(longer.mean()), float(shorter.mean())
 
 
-def compared_waits(
-    trace: Trace, schedule: Schedule, inside: np.ndarray, *, without_holds: bool = False
-) -> ComparedWaits:
-    """Return the waits of the jobs in `inside` (n,) that were simulated and have a recorded wait.
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """The record with which simulations are compared, made once for all models of a machine.
 
-    `without_holds` subtracts the time that a job was on hold, if any job was on hold for more than a minute.
+    `inside` (n,) marks the compared jobs. `used` are the processors in use, `busy` is their mean from the first
+    submission to the last end, `work` (n,) are the core-seconds of each job (NaN: unknown), and `gaps` the jobs with a
+    need that a pool of processors does not model (`not_covered`).
     """
-    recorded = trace.wait_time[schedule.rows]
-    both = inside[schedule.rows] & (recorded >= 0)
-    recorded, simulated = recorded[both], schedule.wait_time[both]
-    held = trace.number("eligible_time") - trace.submit_time
-    apart = without_holds and bool((held > MINUTE).any())
-    if apart:  # time on hold is taken from the record, so it would make the waits look too similar
-        held = np.maximum(np.nan_to_num(held), 0.0)[schedule.rows][both]
-        recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
-    return ComparedWaits(schedule.rows[both], recorded, simulated, apart)
+
+    trace: Trace
+    inside: np.ndarray
+    used: InUse
+    busy: float
+    work: np.ndarray
+    gaps: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, trace: Trace, mask: np.ndarray | None = None, procs: str = "req") -> Recorded:
+        """Return the record of a log, with all jobs compared if `mask` (n,) is None."""
+        inside, width = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool), trace.procs(procs)
+        submit, wait, run = outcome(trace)
+        work = run * width
+        known = ~np.isnan(work)
+        length = float((submit + wait + run)[known].max() - submit.min()) if known.any() else 0.0
+        busy = float(work[known].sum()) / length if length > 0 else float("nan")
+        return cls(trace, inside, in_use(trace, width), busy, work, not_covered(trace))
+
+    def core_seconds(self, without: Sequence[int] | np.ndarray = ()) -> float:
+        """Return the known core-seconds of all jobs except the given rows."""
+        others = ~np.isnan(self.work)
+        others[np.asarray(without, np.int64)] = False
+        return float(self.work[others].sum())
+
+    def size(self) -> tuple[float, str]:
+        """Return the processors of the recorded machine, and the source of that number: the log's header, unless
+        recorded jobs used far more processors; then the log's `max_procs`.
+
+        >>> from batchcast.table import LogInfo
+        >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
+        >>> Recorded.of(Trace.from_arrays({"submit_time": [0.0]}, info)).size()
+        (338.0, 'the header')
+        """
+        info = self.trace.info
+        number = re.match(r"\s*(\d+)", info.header.get("MaxProcs", ""))
+        if number and float(number[1]) > 0 and self.used.share_over(float(number[1])) <= MOST_LEFT:
+            return float(number[1]), "the header"
+        return info.max_procs, info.max_procs_source
+
+    def waits(self, schedule: Schedule, *, without_holds: bool = False) -> ComparedWaits:
+        """Return the waits of the compared jobs that were simulated and have a recorded wait.
+
+        `without_holds` subtracts the time that a job was on hold, if any job was on hold for more than a minute.
+        """
+        trace, rows = self.trace, schedule.rows
+        both = self.inside[rows] & (trace.wait_time[rows] >= 0)
+        recorded, simulated = trace.wait_time[rows][both], schedule.wait_time[both]
+        held = trace.number("eligible_time") - trace.submit_time
+        apart = without_holds and bool((held > MINUTE).any())
+        if apart:  # time on hold is taken from the record, so it would make the waits look too similar
+            held = np.maximum(np.nan_to_num(held), 0.0)[rows][both]
+            recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
+        return ComparedWaits(rows[both], recorded, simulated, apart)
 
 
 FACTOR = 2.0
@@ -255,43 +301,28 @@ class Validity:
         return named | {key: own[key] if key in own else getattr(self, _OTHER_NAMES.get(key, key)) for key in _KEYS}
 
 
-def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
-    """Return the processors of the recorded machine, and the source of that number.
-
-    The number comes from the log's header, unless recorded jobs used far more processors. If recorded jobs used far
-    more, the number is the log's `max_procs`.
-
-    >>> from batchcast.table import LogInfo
-    >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
-    >>> recorded_procs(Trace.from_arrays({"submit_time": [0.0]}, info))
-    (338.0, 'the header')
-    """
-    info = trace.info
-    number = re.match(r"\s*(\d+)", info.header.get("MaxProcs", ""))
-    if number and float(number[1]) > 0 and over_size(trace, float(number[1]), procs) <= MOST_LEFT:
-        return float(number[1]), "the header"
-    return info.max_procs, info.max_procs_source
-
-
 def judge_validity(
-    trace: Trace,
+    record: Recorded,
     schedule: Schedule,
-    mask: np.ndarray | None = None,
     *,
-    procs: str = "req",
     size: tuple[float, str] | None = None,
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Compare the simulated waits of a schedule with the recorded waits of the jobs in `mask`."""
-    # `modelled` are the reasons of `not_covered` that do not apply, because this simulation models them.
-    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
-    waits = compared_waits(trace, schedule, inside, without_holds="holds" in modelled)
+    """Compare the simulated waits of a schedule, on the recorded machine under the site's own rules, with the recorded
+    waits.
+
+    `size` are the processors of the recorded machine and the source of this number, by default of the schedule.
+    `modelled` are the reasons of `not_covered` that this simulation models, and `policy` is the model that decided the
+    simulated starts (`Validity.policy`).
+    """
+    trace, inside = record.trace, record.inside
+    waits = record.waits(schedule, without_holds="holds" in modelled)
     recorded, simulated = waits.recorded, waits.simulated
-    gaps = {name: gap for name, gap in not_covered(trace).items() if name not in modelled}
-    uncovered = np.logical_or.reduce([np.zeros(len(trace), bool), *gaps.values()]) & inside
+    gaps = {name: gap & inside for name, gap in record.gaps.items() if name not in modelled}
+    uncovered = np.logical_or.reduce([np.zeros(len(trace), bool), *gaps.values()])
     total, source = size or (float(schedule.total), "the simulation")
-    busy, whole, left = _work(trace, schedule, procs)
+    whole, left = record.core_seconds(), record.core_seconds(without=schedule.rows)
     cut = trace.run_time[schedule.rows] - schedule.run_time
     lost = float((schedule.procs * np.maximum(cut, 0.0)).sum())
     return Validity(
@@ -301,38 +332,24 @@ def judge_validity(
         simulated_mean_wait_s=mean(simulated),
         recorded_median_wait_s=_median(recorded),
         simulated_median_wait_s=_median(simulated),
-        uncovered={name: int((gap & inside).sum()) for name, gap in gaps.items()},
+        uncovered={name: int(gap.sum()) for name, gap in gaps.items()},
         uncovered_jobs=int(uncovered.sum()),
         wait_distance=cdf_distance(_queued(recorded), _queued(simulated)),
         rank_correlation=rank_correlation(_queued(recorded), _queued(simulated)),
         waited_jobs=int((recorded >= MINUTE).sum()),
-        recorded_utilization=busy / total,
+        recorded_utilization=record.busy / total,
         simulated_utilization=float(schedule.measures()["utilization"]) * schedule.total / total,
         cut_jobs=int((cut > 0).sum()),
         cut_share=lost / whole if whole else 0.0,
         left_out_share=left / whole if whole else 0.0,
         procs=total,
         procs_source=source,
-        peak=peak_procs(trace, procs),
-        over_share=over_size(trace, total, procs),
+        peak=record.used.peak,
+        over_share=record.used.share_over(total),
         policy=policy,
         from_eligible=waits.from_eligible,
         waits=waits,
     )
-
-
-def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, float]:
-    """Return mean busy processors as recorded, core-seconds of all jobs, and core-seconds of jobs not simulated."""
-    submit, wait, run = outcome(trace)
-    work = run * trace.procs(procs)
-    known = ~np.isnan(work)
-    if not known.any():
-        return float("nan"), 0.0, 0.0
-    length = float((submit + wait + run)[known].max() - submit.min())
-    left = known.copy()
-    left[schedule.rows] = False
-    whole = float(work[known].sum())
-    return whole / length if length > 0 else float("nan"), whole, float(work[left].sum())
 
 
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
@@ -370,42 +387,34 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(values)) if len(values) else float("nan")
 
 
-def judge(
-    model: Model, trace: Trace, mask: np.ndarray | None, limits: Schedule | None = None, *, kill: bool = True
-) -> Validity:
+def judge(model: Model, record: Recorded, limits: Schedule | None = None, *, kill: bool = True) -> Validity:
     """Return the validity of a machine model that plans with users' limits. `limits` is the schedule planned with
     users' limits, if it has been simulated already.
 
     A pool of processors is always evaluated under EASY and with the recorded machine's size, even if
     `trace.info.max_procs` is a size that the user chose. `kill` says whether jobs end at their limits in the
-    simulation. `mask` (n,) selects the compared jobs; all jobs are simulated. Raises InputError if the machine's size
-    is unknown, or all jobs' requests are unknown.
+    simulation. All jobs are simulated, and the jobs of `record.inside` are compared. Raises InputError if the machine's
+    size is unknown, or all jobs' requests are unknown.
     """
     if isinstance(model, Nodes):
-        return judged_on(
-            model.machine_for(trace), trace, limits or model.run(trace, None, YARDSTICK), mask, model.setup.procs
-        )
+        return judged_on(model.machine_for(record.trace), record, limits or model.run(record.trace, None, YARDSTICK))
     assert isinstance(model, Pool)
     setup = model.setup
-    size = recorded_procs(trace, setup.procs)
     today = RunSetup(setup.procs, wide=setup.wide, default_request=setup.default_request)
+    size = record.size()
     pool = replace(model, setup=today if model.split else replace(today, total=size[0]))
-    schedule = pool.run(trace, Policy(kill=kill), YARDSTICK)
+    schedule = pool.run(record.trace, Policy(kill=kill), YARDSTICK)
     if model.split:
         size = float(schedule.total), "its partitions"
-    modelled = ("partitions",) if model.split else ()
-    return judge_validity(trace, schedule, mask, procs=setup.procs, size=size, modelled=modelled)
+    return judge_validity(record, schedule, size=size, modelled=("partitions",) if model.split else ())
 
 
-def judged_on(
-    machine: Machine, trace: Trace, schedule: Schedule, mask: np.ndarray | None, procs: str = "req"
-) -> Validity:
+def judged_on(machine: Machine, record: Recorded, schedule: Schedule) -> Validity:
     """Return the validity of Slurm's loops on a machine; a machine that was derived from the log models fewer
     properties of jobs."""
     from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
     modelled = MODELLED_AS_LEARNED if machine.name == LEARNED else MODELLED_ON_NODES
     return judge_validity(
-        trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
-        modelled=("partitions", "holds") if from_log else modelled,
-        policy=policy,
+        record, schedule, size=(float(machine.cpus), SOURCE if from_log else "its description"),
+        modelled=("partitions", "holds") if from_log else modelled, policy=policy,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,31 +32,39 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     >>> peak_procs(log)
     6.0
     """
-    _, held = in_use(trace, trace.procs(rule))
-    return float(held.max()) if len(held) else float("nan")
+    return in_use(trace, trace.procs(rule)).peak
 
 
-def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
-    """Return the share of the jobs' processor time that exceeds a machine of `size` processors; 0 without usable jobs.
+class InUse(NamedTuple):
+    """An amount that recorded jobs used: the instants at which jobs start or end, ascending, and the amount in use from
+    each instant on.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
-    >>> over_size(log, 4.0), over_size(log, 6.0)
+    >>> used = in_use(log, log.procs("alloc")); used.share_over(4.0), used.share_over(6.0)
     (0.25, 0.0)
     """
-    time, held = in_use(trace, trace.procs(rule))
-    length = np.diff(time)
-    whole = float((held[:-1] * length).sum()) if len(time) else 0.0
-    return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
+
+    time: np.ndarray
+    held: np.ndarray
+
+    @property
+    def peak(self) -> float:
+        """The largest amount in use at one instant; NaN if there are no jobs."""
+        return float(self.held.max()) if len(self.held) else float("nan")
+
+    def share_over(self, size: float) -> float:
+        """Return the share of the use that exceeds `size`; 0 if there are no jobs."""
+        held, length = self.held[:-1], np.diff(self.time)
+        whole = float((held * length).sum())
+        return float((np.maximum(held - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
 
 
-def in_use(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants at which jobs start or end, and the amount in use from each instant on; each job uses its
-    amount in `size` (n,).
-    """
+def in_use(trace: Trace, size: np.ndarray) -> InUse:
+    """Return the amount in use over the time of a log; each job uses its amount in `size` (n,)."""
     submit, wait, run = outcome(trace)
     ran = (run > 0) & (size > 0)
     start = (submit + wait)[ran]
-    return steps(start, start + run[ran], size[ran])
+    return InUse(*steps(start, start + run[ran], size[ran]))
 
 
 def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -184,7 +192,7 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
         rows = rows_of(trace, machine, part)
         rows = rows[gpus[rows] > 0]
         if len(rows):
-            held = in_use(trace.take(rows), gpus[rows])[1].max(initial=0.0)
+            held = in_use(trace.take(rows), gpus[rows]).held.max(initial=0.0)
             each = max(_most_each(trace.take(rows), gpus[rows]), math.ceil(held / len(part.nodes)))
             for k, name in enumerate(part.nodes):
                 has[name] = max(has.get(name, 0), min(each, math.ceil(held) - k * each), 0)

@@ -20,7 +20,7 @@ from ..errors import NoAnswer, UsageError, says_arguments
 from ..evaluation.differences import burst_groups, moved_jobs, over_log, replicated, schedule_differences, shown_names
 from ..evaluation.limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
-from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Validity, judge_validity
+from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Recorded, Validity, judge_validity
 from ..events.machine_size import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary
 from ..metrics.accuracy import SIZE_CLASSES, size_class
@@ -265,7 +265,9 @@ class Variants:
             for row in by_group(trace, schedules[NOW], schedules[name], mask, procs)
         ]
         policy = MADE_FROM_LOG.get(self.machines[NOW][0].name, "slurm")
-        checked = judge_validity(trace, schedules[NOW], mask, procs=procs, modelled=MODELLED_ON_NODES, policy=policy)
+        checked = judge_validity(
+            Recorded.of(trace, mask, procs), schedules[NOW], modelled=MODELLED_ON_NODES, policy=policy
+        )
         notes = [*schedules[NOW].remarks, *(memory_note(k, plan, schedules[k].rows) for k, plan in placed.items())]
         return WhatIf(rows, groups, schedules, checked, notes)
 

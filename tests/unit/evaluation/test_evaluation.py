@@ -11,7 +11,7 @@ import pytest
 from batchcast.errors import UsageError
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.evaluation.findings import share_of_perfect_knowledge
-from batchcast.evaluation.validity import judge, not_covered
+from batchcast.evaluation.validity import Recorded, judge, not_covered
 from batchcast.simulation import Policy, simulate
 from batchcast.simulation.models import Pool
 from batchcast.simulation.policies import policy_of
@@ -93,7 +93,7 @@ def test_validity_compares_the_same_jobs() -> None:
     wait[:50] = np.nan
     trace = workload(wait_time=wait)
     schedule = simulate(trace, Policy(), "requested")
-    checked = judge(Pool(), trace, None)
+    checked = judge(Pool(), Recorded.of(trace))
     assert checked.jobs == 150
     assert checked.recorded_mean_wait_s == 100
     assert checked.simulated_mean_wait_s == pytest.approx(schedule.wait_time[50:].mean())

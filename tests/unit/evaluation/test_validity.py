@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.evaluation.validity import Doubt, Validity, Verdict, judge, recorded_procs
+from batchcast.evaluation.validity import Doubt, Recorded, Validity, Verdict, judge
 from batchcast.report.validity import judgement
 from batchcast.simulation import Policy, RunSetup, simulate
 from batchcast.simulation.models import Pool
@@ -38,7 +38,7 @@ def log(total: float = 8.0, jobs: int = 400, load: float = 1.0, **columns: objec
 
 def validity(trace: Trace, *, kill: bool = True, **options: object) -> Validity:
     """The validity of a pool of processors."""
-    return judge(Pool(RunSetup(**options)), trace, None, kill=kill)
+    return judge(Pool(RunSetup(**options)), Recorded.of(trace), kill=kill)
 
 
 def test_what_was_recorded_exactly_so_is_close() -> None:
@@ -93,7 +93,7 @@ def test_a_what_if_is_judged_on_the_recorded_machine() -> None:
 def test_a_header_that_is_far_too_small_is_no_machine() -> None:
     trace = log(total=8.0)
     wrong = trace.with_info(LogInfo(max_procs=8.0, max_procs_source="--procs-total", header={"MaxProcs": "2"}))
-    assert recorded_procs(wrong) == (8.0, "--procs-total")
+    assert Recorded.of(wrong).size() == (8.0, "--procs-total")
     small = trace.with_info(LogInfo(max_procs=2.0, max_procs_source="--procs-total"))
     assert Doubt.MACHINE in validity(small, wide="widen").doubts or Doubt.WORK_LEFT_OUT in validity(small).doubts
 

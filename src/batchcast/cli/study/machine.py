@@ -115,7 +115,7 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     batchcast machine learn jobs.psv -o machine.toml
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
-    from ...evaluation.validity import judged_on
+    from ...evaluation.validity import Recorded, judged_on
     from ...report.blocks import Table, columns_of
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
@@ -129,7 +129,7 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
         learned, trace, rest = split(log.trace, log.procs)
         tick(1)
         schedule = simulate_on(learned.machine, trace, setup=RunSetup(log.procs))
-    checked = judged_on(learned.machine, trace, schedule, rest, log.procs)
+    checked = judged_on(learned.machine, Recorded.of(trace, rest, log.procs), schedule)
     causes = wait_hours(trace, learned.machine, schedule, rest, log.procs)
     text = commented(toml_of(learned.machine), [*learned.lines, *(cause for cause in causes if cause.jobs)])
     if as_json:

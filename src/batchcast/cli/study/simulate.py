@@ -55,7 +55,7 @@ def command(**options: Any) -> None:
     import numpy as np
 
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.validity import DOUBTS, judge
+    from ...evaluation.validity import DOUBTS, Recorded, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import spec_words
     from ...simulation.models import Nodes, Pool
@@ -119,7 +119,7 @@ def command(**options: Any) -> None:
     notes = first.remarks
     kill = any(policy.kill for policy in plan.policies.values())
     limits = schedules.get("slurm, requested") if not (changed or order) else None
-    checked = judge(today, log.trace, mask, limits, kill=kill)
+    checked = judge(today, Recorded.of(log.trace, mask, log.procs), limits, kill=kill)
     if options["as_json"]:
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
         settings = {**chosen, "machine_procs": first.total, "against": against}

@@ -148,7 +148,7 @@ def simulated(
     is to the recorded starts, and notes.
     """
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.validity import judged_on
+    from ...evaluation.validity import Recorded, judged_on
 
     trace, everybody = jobs.trace, np.ones(len(jobs.trace), bool)
     order = _ordering(settings, jobs.forecast)
@@ -177,7 +177,7 @@ def simulated(
     for arm in list(schedules)[1:]:
         groups = by_group(trace, schedules[NOW], schedules[arm], everybody, bursts=burst, seed=seed)
         rows += [{"part": "group", "policy": arm, **group} for group in groups]
-    return rows, judged_on(machine, trace, schedules[NOW], None), schedules[NOW].remarks
+    return rows, judged_on(machine, Recorded.of(trace), schedules[NOW]), schedules[NOW].remarks
 
 
 def _ordering(settings: Settings, run_times: np.ndarray) -> Ordering:
