@@ -80,6 +80,7 @@ class Driver:
         state applies the submission.
         """
         state, job = self.state, event.job
+        # Predictors read the time of the submission, which the state applies only after the predictions.
         state.now = event.time
         if self.cadences:
             for cadence in self.cadences.values():

@@ -139,6 +139,7 @@ class SystemState:
     def free(self) -> float:
         """Free processors; NaN if the size of the machine is unknown."""
         left = self._total - self.running_procs
+        # `not left < 0` is true for NaN, so that an unknown size stays unknown.
         return left if not left < 0 else 0.0
 
     @property
@@ -280,6 +281,7 @@ class SystemState:
         if isinstance(event, Change):
             self._change(entry, event.job)
         elif isinstance(event, (End, Withdraw)):
+            # The row can be submitted again: the live system may show a job again that was given up as lost.
             del self._entry[row]
             self._jobs[entry] = None
         return entry
@@ -297,6 +299,7 @@ class SystemState:
         self._source = self._source[kept_entries]
         self._jobs = [self._jobs[entry] for entry in kept_entries.tolist()]
         self._entry = {row: entry for entry, row in enumerate(columns.jobs["row"][: len(kept_entries)].tolist())}
+        # After the renumbering, the entry of the last event would be the entry of another job.
         self._last_entry, self._event = -1, None
 
     def plan(self, row: int, planned_end: float) -> None:
@@ -343,6 +346,7 @@ class SystemState:
         if self._story is None or not self._first:  # with a `story`, allocate for the whole log
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
+        # With a `story`, the pending array is the array of all events, so its positions continue.
         if self._story is None:
             self._count = 0
         self._first = self._count
@@ -385,7 +389,9 @@ class SystemState:
         return row if self._log_jobs is not None else self._entry[row]
 
     def __getstate__(self) -> dict[str, object]:
+        # Pending events are applied first, so that only the arrays are saved.
         self.columns()
+        # The clock's functions cannot be pickled, and a restored state continues with single events.
         left_out = ("running", "queued", "_requests", "_story", "_events", "_waits", "_pending", "_first", "_count")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 

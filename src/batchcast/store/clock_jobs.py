@@ -24,6 +24,7 @@ from .statements import JOB
 
 JOB_COLUMNS = [jobs.c[name] for name in JOB]
 """The columns of a job that the clock reads."""
+# Older versions of SQLite accept at most 999 parameters in a statement, and some keys have two values.
 MOST_ROWS = 400
 T = TypeVar("T")
 _FOR_THE_MACHINE = (
@@ -75,6 +76,8 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
             change |= gone
     if changes:
         values = {
+            # One statement serves all events. A value that an event does not have is NULL, which keeps the stored
+            # value.
             "told": jobs.c.told.op("|")(bindparam("bits")),
             "told_start": func.coalesce(bindparam("start", type_=Float), jobs.c.told_start),
             "told_end": func.coalesce(bindparam("end", type_=Float), jobs.c.told_end),
@@ -120,6 +123,7 @@ def followed_by(
     which = (
         jobs.c.cluster == cluster, jobs.c.user_id == request["user"], jobs.c.partition_id == request["partition"],
         jobs.c.req_procs == request["procs"], jobs.c.req_time == request["limit"],
+        # Submit times are whole seconds, so a job in the second of the question counts as submitted after it.
         jobs.c.submit_time >= math.floor(since), jobs.c.submit_time <= until, ~has_question,
     )  # fmt: skip
     row: int | None = connection.scalar(select(jobs.c.row).where(*which).order_by(jobs.c.submit_time).limit(1))
@@ -205,5 +209,6 @@ def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
     """Store values of a cluster in the table `meta`, by name."""
     for name, value in values.items():
         where, text_ = (meta.c.cluster == cluster, meta.c.name == name), json.dumps(value)
+        # UPDATE before INSERT works in both databases, whose forms of an upsert differ.
         if connection.execute(meta.update().where(*where).values(value=text_)).rowcount == 0:
             connection.execute(meta.insert().values(cluster=cluster, name=name, value=text_))

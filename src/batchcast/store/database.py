@@ -71,6 +71,8 @@ class Store(AbstractContextManager["Store"]):
         """Return the SQLAlchemy engine, with the settings for SQLite or PostgreSQL."""
         if path is None:
             patience = {} if "connect_timeout=" in self.url else {"connect_timeout": 10}
+            # The server may have closed an idle connection between two cycles, so each connection is tested before its
+            # use.
             return create_engine(self.url, pool_pre_ping=True, connect_args=patience)
         engine = create_engine(self.url, connect_args={"timeout": 30})
 
@@ -84,6 +86,8 @@ class Store(AbstractContextManager["Store"]):
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
+            # BEGIN IMMEDIATE takes the write lock at once. If a transaction read first and wrote later, it could fail
+            # with SQLITE_BUSY, and waiting would not help.
             connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
         return engine
@@ -135,8 +139,10 @@ class Store(AbstractContextManager["Store"]):
         with closing(self.engine.raw_connection()) as held:
             driver = held.cursor()  # VACUUM fails in SQLAlchemy's transaction, so this uses the driver's own cursor
             try:
+                # The size of the file is only comparable if no changes wait in the -wal file.
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = path.stat().st_size
+                # VACUUM writes a temporary copy and, in WAL mode, the whole new database to the -wal file.
                 if shutil.disk_usage(path.parent).free < 2 * before:
                     what = f"{path.parent} has not enough free space for a second copy of {self.safe_url}"
                     raise BatchcastError(what, hint="free some disk space")
@@ -153,6 +159,7 @@ class Store(AbstractContextManager["Store"]):
         try:
             with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 before = connection.scalar(size)
+                # While VACUUM FULL waits for its exclusive lock, all later readers wait behind it.
                 connection.execute(text(f"SET lock_timeout = '{LOCK_S:.0f}s'"))
                 connection.execute(text(f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}"))
                 after = connection.scalar(size)
@@ -201,6 +208,7 @@ def schema_version(connection: Connection) -> int:
     return place.version_number(value, shown_url(str(connection.engine.url)))
 
 
+# PostgreSQL leaves the numbers of advisory locks to the applications. This number is arbitrary and must not change.
 _LOCK = 74220522
 
 
@@ -223,6 +231,7 @@ def single_writer(store: Store) -> Iterator[None]:
         raise InputError(f"{path}.lock cannot be written: {error.strerror}", hint=hint) from None
     with file:
         try:
+            # The kernel releases this lock when the process ends, so a killed collector leaves no lock behind.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise _busy(store) from None
@@ -239,6 +248,8 @@ def _session_lock(store: Store) -> Iterator[None]:
         try:
             connection.execute(text("SET lock_timeout = '2s'"))
             connection.execute(select(func.pg_advisory_lock(_LOCK)))
+            # The lock belongs to the session and outlasts the transaction. An open transaction would keep the server
+            # from removing deleted rows.
             connection.commit()
             connection.detach()
         except BaseException:

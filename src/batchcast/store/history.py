@@ -77,8 +77,11 @@ def _take_chunk(
             inserts.append(values)
             rows.append({**values, "row": None, "told": 0})
             result.new += 1
+        # The run was inserted by an earlier sighting of this batch and has no row number yet.
         elif row["row"] is None:
             continue
+        # squeue can lag behind accounting, so no sighting opens a finished job again. Only a job that was given up can
+        # return.
         elif not row["open"] and s.is_open and row["status"] != LOST:
             result.contradicting += 1
         elif values := _changes(row, s):
@@ -131,6 +134,8 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     """Return the columns of a row that a sighting changes. Unknown values do not overwrite known values."""
     again = row["status"] == LOST and s.is_open  # the job had been given up as lost, but is shown again
     fresh = outcome(s) | (followed(s) if row["open"] or again else {})
+    # A reason or an estimated start can disappear. Any other unknown value only means that this source does not show
+    # it.
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
         del changed["status"]  # accounting reports the out-of-memory reason, while squeue still shows FAILED
@@ -261,6 +266,7 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
         purged_jobs=memory.get("purged_jobs", 0) + len(rows),
         purged_before=max(before, memory.get("purged_before", before)),
     )
+    # Predictions refer to their job, so they are deleted first.
     connection.execute(forecasts.delete().where(forecasts.c.row.in_(rows)))
     connection.execute(jobs.delete().where(jobs.c.row.in_(rows)))
     connection.execute(plan_changes.delete().where(plan_changes.c.cluster == cluster, plan_changes.c.at < before))
@@ -294,6 +300,7 @@ def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str,
 
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
     """Return the SQL condition for finished jobs that ended before a time and whose end the clock has delivered."""
+    # The clock must still deliver the end of a job before the job can be deleted.
     return and_(
         jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(DELIVERED_GONE) != 0
     )

@@ -84,6 +84,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # sqlite3 would create the file with the permissions that the umask allows.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         self._connection.execute("PRAGMA synchronous = FULL")  # an entry must survive a power failure

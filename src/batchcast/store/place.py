@@ -103,6 +103,7 @@ def without_secrets(text: str, url: str) -> str:
     user, _, password = who.partition(":")
     given = [v for k, v in parse_qsl(rest.partition("?")[2]) if k not in OPEN_PARAMETERS]
     secrets = {unquote(word) for word in (password, user)} | {password, user, *given}
+    # The longest secret comes first, because a secret can contain another one.
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return text
@@ -196,6 +197,7 @@ def open_to_others(url: str) -> None:
     """Give other users the permissions that this process's umask allows, for a new store on a site that does not
     hide jobs.
     """
+    # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)
     for one in _files(url):
@@ -224,6 +226,7 @@ def trouble(store: str, complaint: str, *, away: bool = False, full: bool = Fals
     if full or re.search("database or disk is full|No space", complaint):
         hint = "free some disk space; the collector then continues by itself"
         return BatchcastError(f"the disk of {store} is full ({complaint}); nothing was written", hint=hint)
+    # The two databases have no common error codes, so their messages are searched.
     for pattern, kind, what, hint in _TROUBLES:
         if re.search(pattern, complaint):
             return kind(f"{store}{what}: {complaint}", hint=hint)

@@ -31,6 +31,7 @@ Row = dict[str, Any]
 _PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
 
 
+# Reading the clock for every row would cost more than many of the rows.
 LOOK_EVERY = 500
 _until: ContextVar[float] = ContextVar("until", default=math.inf)
 
@@ -52,8 +53,7 @@ def time_to_read(seconds: float) -> Iterator[None]:
 class Reader(AbstractContextManager["Reader"]):
     """A store that is open for reading; `ask(question, name=value)` runs a query of `statements.py`."""
 
-    # `ask(question, name=value)` runs a query of `statements.py`. A parameter that is not given is NULL; if the query
-    # allows this, NULL means no restriction.
+    # A parameter of a query that is not given is NULL; if the query allows this, NULL means no restriction.
 
     def __init__(self, url: str) -> None:
         self.url, self.safe_url = url, shown_url(url)
@@ -79,6 +79,7 @@ class Reader(AbstractContextManager["Reader"]):
             where += f"{'&' if '?' in where else '?'}connect_timeout=10"
         reading = "-c default_transaction_read_only=on"
         try:
+            # With autocommit, no transaction stays open that would keep the server from removing deleted rows.
             self._connection = psycopg.connect(where, row_factory=dict_row, autocommit=True, options=reading)
         except psycopg.Error as error:
             raise self._explained(error) from None
@@ -143,6 +144,7 @@ class Reader(AbstractContextManager["Reader"]):
         of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
             return self.ask("waiting", **of)
+        # `_` separates an array's id from its task, and is a wildcard of LIKE.
         tasks = ((job_id, re.sub(r"([!%_])", r"!\1", job_id) + "!_%") for job_id in ids)
         answers = (self.ask("waiting", **of, job_id=job_id, tasks=pattern) for job_id, pattern in tasks)
         rows = {row["row"]: row for row in chain(*answers)}

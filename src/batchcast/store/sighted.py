@@ -95,9 +95,12 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
         # a start of NaN equals no stored start
         if row["start_time"] == s.start_time and row["end_time"] in (None, sql_value(s.end_time)):
             return row
+    # Accounting lists all runs of a job in their order, so the nth sighting shows the nth run.
     if nth or not rows:
         return rows[nth] if nth < len(rows) else None
     last = rows[-1]
+    # Slurm starts a run with such a status again. A sighting that is open, or starts after that run, shows the next
+    # run.
     followed = not last["open"] and last["status"] in AGAIN
     again = s.is_open or (last["end_time"] is not None and s.start_time >= last["end_time"])
     return None if followed and again and status_from_sacct(s.state) not in AGAIN else last

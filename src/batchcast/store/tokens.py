@@ -57,6 +57,7 @@ def user_of(token_rows: Mapping[str, Mapping[str, Any]], token: str, now: float)
     ('ada', None)
     """
     row = token_rows.get(id_of(token) or "")
+    # A comparison in constant time does not reveal how many characters of a guess are right.
     if row is None or not hmac.compare_digest(row["digest"], digest_of(token)):
         return None
     return str(row["user_id"]) if state_of(row, now) == "valid" else None

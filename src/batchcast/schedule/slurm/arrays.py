@@ -215,7 +215,9 @@ def make_state(
     row, qos, users = jobs.row[:-1], len(site.qos), int(jobs.row["user"].max()) + 1
     arrays, tres = int(row["array"].max(initial=-1)) + 1, 3 + kinds
     accounts = int(jobs.row["account"].max()) + 1
+    # Each booking splits at most two records of backfill's table.
     slots = min(2 * rules.bf_max_job_test + 2, MOST_SLOTS)
+    # slurmctld's times are whole seconds.
     first = float(int(row["submit"].min())) if n else 0.0
     changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
@@ -228,6 +230,7 @@ def make_state(
     sets = np.zeros((SETS, width), np.int64)
     sets[IDLE] = sets[UP] = bit_sets([range(nodes)], {i: i for i in range(nodes)})[0]
     job = filled(JOB_STATE, n, part=NONE, head=NONE, start=np.nan, eligible=-1, sized=row["cpus"])
+    # Times that are not known yet lie beyond every time, so that comparisons need no flag.
     job["accrued"], job["leaves_at"], job["preempted"] = INFINITE, INFINITE, -INFINITE
     return State(
         _registers(rules, phases, first, len(events)), job, filled(NODE_STATE, nodes + 1, head=NONE, booked=INFINITE),
@@ -283,5 +286,7 @@ def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float
     for r in reservations:
         latest = min(last + AFTER, r["until"])
         count = max(math.ceil((latest - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
+        # An event of the node NONE changes no node: it only lets the loops look at the queue again, because jobs may
+        # use the nodes of a reservation from its end on.
         found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
     return found

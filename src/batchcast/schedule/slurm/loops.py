@@ -48,6 +48,7 @@ def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 @inner
 def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: int) -> None:
     """Start jobs by priority. A job that does not fit blocks its partition and the partition's nodes."""
+    # slurmctld compares times in whole seconds; only this simulation has fractions of a second.
     words, t = s.bits.shape[1], float(int(now))
     for w in range(words):
         s.bits[OPEN, w] = s.bits[UP, w]
@@ -64,6 +65,8 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             if planned_of(s, a, part):
                 continue
             set_planned(s, a, part, 1)  # the whole array is skipped until one of its tasks starts
+        # A pass after an event tests default_queue_depth jobs. Only the pass of every sched_interval tests the whole
+        # queue.
         if not full and depth > rules.default_queue_depth:
             break
         depth += 1
@@ -89,13 +92,17 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             s.bits[SEEN, w] = s.bits[MASK, w]
         if preempt(site, jobs, rules, s, j, part, now):
             continue
+        # bf_min_prio_reserve and bf_min_age_reserve count in slurmctld's main loop too: a job below them does not block
+        # its partition.
         if not reserves(rules, s, k, now):
             continue
         if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # the nodes exist but are busy
+            # slurmctld takes the partition's nodes out of the pass, so jobs of other partitions cannot use them either.
             s.part[part].failed = 1
             for w in range(words):
                 s.bits[OPEN, w] &= ~site.inside[part, w]
             failed += 1
+            # All partitions are blocked, so no further job can start in this pass.
             if failed == len(site.part) - 1:
                 break
     if started:
@@ -109,6 +116,8 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
     s.reg[0].tests = s.reg[0].slots = 0
     s.reg[0].passes += 1
     started, k, tests_before, cursor, stands = False, int(s.reg[0].first), 0, int(s.reg[0].first), False
+    # A cycle changes nothing but the jobs that it starts. If tests take no time, the cycle can end when no later job
+    # could start now (`next_candidate`), because the remaining bookings would have no effect.
     whole = rules.test_length > 0
     while k < s.reg[0].queue and s.reg[0].tests < rules.bf_max_job_test:
         if not whole:
@@ -125,12 +134,14 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
         outcome = test_job(site, jobs, rules, s, k, now, t)
         k += 1
         tests_before = max(tests_before - 1, 0)
+        # The candidate stays valid while no booking takes one of its nodes (WITNESS), so it is not searched again.
         stands = s.reg[0].tests + tests_before < rules.bf_max_job_test and (outcome == 0 or apart(s))
         if outcome == 1:
             started, cursor, tests_before, stands = True, k, 0, False
     if started:
         compact_until(s, k)
     if s.reg[0].slots > 0:
+        # Bookings last for one cycle: Slurm plans anew in each cycle.
         s.node.booked[:] = INFINITE
 
 
@@ -153,6 +164,7 @@ def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float,
         if planned < 0 or planned >= rules.bf_max_job_array_resv:
             return 0
         if throttled(jobs, s, j) or too_many(site, jobs, rules, s, j):
+            # The tasks of an array have equal requests, so a limit that stops one task stops the array for this cycle.
             set_planned(s, a, part, -1)
             return 0
     elif too_many(site, jobs, rules, s, j):
@@ -160,6 +172,7 @@ def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float,
     u = jobs.row[j].user
     if (0 < rules.bf_max_job_user <= s.user_tests[u]) or (0 < rules.bf_max_job_part <= s.part[part].part_tests):
         return 0
+    # bf_max_job_user and bf_max_job_part limit the number of tested jobs, not of started jobs.
     s.user_tests[u] += 1
     s.part[part].part_tests += 1
     s.reg[0].tests += 1
@@ -202,6 +215,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         if jobs.row[j].submit > now:
             break
         submit(site, jobs, rules, s, j, now)
+    # Changes of queued jobs come after the submissions, because a job can be submitted and cancelled at one instant.
     for k in range(due):
         later_change(site, jobs, rules, s, s.list[k].due // len(jobs.row), s.list[k].due % len(jobs.row), now)
     settle(jobs, s, before, now)
@@ -213,6 +227,8 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
 def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -> None:
     """Add a job to the queue."""
     s.reg[0].submitted += 1
+    # All tasks of an array have the place of their first task in the order of submission, because slurmctld has one job
+    # record for the tasks that wait.
     g = jobs.row[j].group
     if s.group_sequence[g] < 0:
         s.group_sequence[g] = s.reg[0].sequence
@@ -253,6 +269,7 @@ def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     fits = choose_nodes(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0)
     if fits and (s.reg[0].allocated == recorded or not recorded):
         return
+    # The record is a fact: if the simulated placement differs from it, the recorded nodes count.
     for k in range(recorded):
         s.node[k].allocated, s.node[k].asks = jobs.fixed_node[first + k], jobs.fixed_cpus[first + k]
     s.reg[0].allocated = recorded
@@ -287,7 +304,10 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
         if not free or throttled(jobs, s, j):
             s.job[j].eligible = -1.0
         elif s.job[j].eligible < 0:
+            # A job that nothing has delayed is eligible at its submission, not at the later instant at which the loop
+            # sees it.
             s.job[j].eligible = float(int(jobs.row[j].submit if before < jobs.row[j].submit else now))
+        # Only a throttle can delay a free job again, so all other free jobs leave the list.
         if not free or jobs.row[j].throttle > 0:
             s.list[kept].special = j
             kept += 1
@@ -306,14 +326,18 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
             event = min(event, s.heap[0].key)
         if s.reg[0].pass_due:
             event = min(event, max(s.reg[0].now, s.reg[0].last + rules.batch_sched_delay, rules.since))
+        # No poll before the next event can change a job. The number of polls grows by the skipped polls, so that later
+        # polls keep their phase.
         skipped = (event - poll) / rules.poll
         if 0 < skipped < INFINITE / 1e6:
             s.reg[0].polls += float(int(skipped + 0.999999))
             poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
+        # If nothing has changed since the last backfill cycle, the next cycle starts no job.
         if not s.reg[0].dirty or s.reg[0].queue == s.reg[0].first:
             idle = (event - s.reg[0].cycle) / rules.bf_interval
             if 0 < idle < INFINITE / 1e6:
                 s.reg[0].cycle += rules.bf_interval * float(int(idle + 0.999999))
+        # priority/basic has no usage that decays.
         if rules.multifactor == 0:
             s.reg[0].decay = INFINITE
     return float(min(poll, s.reg[0].cycle, s.reg[0].decay))
@@ -333,6 +357,7 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
         if now > rules.until:
             return -1
         pass_time(site, jobs, rules, s, now)
+        # If several loops are due at one instant, priorities are updated first, because the other loops use them.
         if now == s.reg[0].decay:
             s.reg[0].prio_now = now
             if rules.multifactor:
@@ -348,6 +373,8 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
             if now >= rules.since and not rules.fifo:
                 s.reg[0].dirty = 0
                 backfill(site, jobs, rules, s, now)
+            # Slurm's backfill thread sleeps for bf_interval after a cycle has ended, so a long cycle delays the next
+            # one.
             s.reg[0].cycle += rules.bf_interval + rules.test_length * s.reg[0].tests
     return int(s.reg[0].submitted)
 

@@ -51,6 +51,7 @@ def available(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: 
             used = 0 if when == EMPTY else s.tmp_gres[i, g] if when == LATER else s.used_gres[i, g]
             if jobs.gres[j, g] > site.gres[i, g] - used:
                 return 0
+    # A request of 0 (--mem=0) means the node's whole memory.
     if (per_node == 0 and spare < site.node[i].memory) or per_node > spare:
         return 0
     if per_cpu > 0 and free * per_cpu > spare:
@@ -60,6 +61,7 @@ def available(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: 
     tasks = free // jobs.row[j].per_task
     least = jobs.row[j].per_node
     if least == 0:
+        # A job that may use only one node needs all its tasks there; otherwise one task per node is enough.
         least = max(jobs.row[j].tasks, 1) if most == 1 else 1
     if tasks < least:
         return 0
@@ -143,6 +145,8 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
             richest = max(richest, s.node[i].free)
             count += 1
             word &= word - 1
+    # Slurm leaves out small nodes step by step to avoid a knapsack problem: small nodes can use up the job's maximum
+    # number of nodes before there are enough processors.
     for least in range(richest):
         changed = least == 0
         kept = 0
@@ -168,6 +172,7 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
     """Choose sets of neighbours of equal weight: the smallest sufficient set, else the largest sets until their
     processors suffice."""
+    # Slurm prefers nodes that follow each other in its table, because their positions usually reflect the network.
     sets, last = 0, -2
     for k in range(listed):
         i = s.node[k].listed
@@ -198,6 +203,8 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
         if best == NONE:
             return False
         only = NONE
+        # A request that fits on one node gets the node with the fewest sufficient processors, which leaves larger nodes
+        # free.
         if nodes <= 1:
             for i in range(s.node[best].set_from, s.node[best].set_to + 1):
                 if s.node[i].trial >= cpus and (only == NONE or s.node[i].trial < s.node[only].trial):
@@ -361,6 +368,8 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
         s.job[other].listed = stamp
         s.marks[s.job[other].position >> 6] &= ~(1 << (s.job[other].position & 63))
         take_off(site, jobs, s, j, part, other)
+    # In this case Slurm's will-run test returns `now`, so that backfill preempts at once. The result t - 1 tells the
+    # caller that the start needs preemption.
     if victims > 0 and pick(site, jobs, s, j, part):
         return t - 1
     k, following, last = next_marked(s, 0, running), 0, 0.0
@@ -458,6 +467,8 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
         if s.bits[SEEN, i >> 6] & one:
             had = True
             before = s.node[i].free if s.bits[RICH, i >> 6] & one else 0
+            # The stamp marks the nodes whose temporary values belong to this test, so that no array must be cleared
+            # before each test.
             if s.node[i].stamp != stamp:
                 s.node[i].stamp = stamp
                 s.node[i].tmp_cpus, s.node[i].tmp_memory = s.node[i].used_cpus, s.node[i].used_memory

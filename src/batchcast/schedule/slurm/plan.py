@@ -22,6 +22,7 @@ LOT = 512  # running jobs
 @inner
 def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
     """Reset the table to one record: all nodes that are up, from now to the end of the window."""
+    # As in Slurm, all times of the table are multiples of bf_resolution: fewer distinct times make fewer records.
     step = rules.bf_resolution
     end = float((int(t) + rules.bf_window) // step * step)
     s.reg[0].slots, s.reg[0].spare_slot, s.reg[0].same = 1, NONE, 0
@@ -266,6 +267,8 @@ def next_candidate(
         if s.job[j].status == QUEUED and independent(jobs, s, j, now) and not too_many(site, jobs, rules, s, j):
             if could_start(site, jobs, rules, s, j, part, t):
                 return k, tests_before
+            # Not every task of an array is tested, and with a limit per user or partition not every job. Counting these
+            # jobs as tested could end the cycle too early.
             if jobs.row[j].array == NONE and not limited:
                 tests_before += 1
         k += 1
@@ -308,6 +311,8 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
         s.bits[WITNESS] = 0
         return True
     shape, length = s.shape[jobs.row[j].form, part], plan_in(site, part, jobs.row[j].plan)
+    # A request of a form that found too few free nodes is refused without a new look at the nodes until processors are
+    # released (`grown`).
     refused = shape.refused == s.reg[0].grown or (shape.cycle == s.reg[0].passes and length >= shape.length)
     if refused or jobs.row[j].cpus > idle_cpus(site, s, part):
         return False
@@ -337,6 +342,8 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
                 s.bits[WITNESS, w] |= one
                 if total >= jobs.row[j].cpus and nodes >= jobs.row[j].min_nodes:
                     return True
+    # If neither bookings nor reservations caused the refusal, it holds until processors are released; else it holds for
+    # this cycle, and only for jobs that run at least as long.
     if untouched:
         shape.refused = int(s.reg[0].grown)
     else:
@@ -386,6 +393,7 @@ def plan_job(
                 return 0
             continue
         s.job[j].sized = taken_cpus(s)
+        # The will-run test has returned t - 1: the job could start now if it preempted other jobs.
         if start < earliest <= t:
             if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
                 return 0
@@ -400,6 +408,7 @@ def plan_job(
             return 1
         if not reserves:
             return 0
+        # A booking ends before this start, so the job may start earlier on the nodes of that booking.
         if 0 <= later < start:
             continue
         if start > t + rules.bf_window:
@@ -407,6 +416,7 @@ def plan_job(
         outcome = reserve(site, jobs, rules, s, j, part, row, t, start, start + length)
         if outcome >= 0:
             return outcome
+        # Another booking has one of the nodes at that time: try again from the start that was found.
         if start > earliest:
             later = start
     return 0

@@ -16,6 +16,7 @@ def plan_in(site: Site, part: int, length: float) -> float:
     limit if `length` is -1; at most MaxTime."""
     if length < 0:
         length = site.part[part].default_time if site.part[part].default_time >= 0 else site.part[part].max_time
+    # Slurm plans a job without any limit with one year.
     return float(min(length, site.part[part].max_time, 31536000.0))
 
 
@@ -28,6 +29,7 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
         o = jobs.needs[k]
         if s.job[o].status != DONE and s.job[o].status != GONE:
             return False
+        # A cancelled job counts as failed.
         bad = s.job[o].status == GONE or jobs.row[o].fails or jobs.row[o].cancel <= now
         if (jobs.needs_kind[k] == AFTEROK and bad) or (jobs.needs_kind[k] == AFTERNOTOK and not bad):
             return False
@@ -35,6 +37,7 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
         o = jobs.row[j].earlier
         while o != NONE and (s.job[o].status == DONE or s.job[o].status == GONE):
             o = jobs.row[o].earlier
+        # Jobs that have ended are skipped for good, so that the chain is walked only once.
         jobs.row[j].earlier = o
         return bool(o == NONE)
     return True
@@ -55,6 +58,7 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
                 return True
     if not rules.enforce:
         return False
+    # The time limit is above MaxWall: without the flag DenyOnLimit, Slurm accepts the job and never starts it.
     if jobs.row[j].barred:
         return True
     q, u, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].assoc
@@ -153,4 +157,5 @@ def planned_of(s: State, a: int, part: int) -> int:
 @inlined
 def set_planned(s: State, a: int, part: int, count: int) -> None:
     """Set the number of bookings of a job array in this pass."""
+    # The number of the pass tells whether a value is current, so that the table is not cleared before each pass.
     s.array_pass[a, part], s.array_planned[a, part] = int(s.reg[0].passes), count

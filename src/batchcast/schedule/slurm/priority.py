@@ -16,6 +16,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     """Return the priority: with priority/basic the order of submission minus nice, else the truncated weighted sum."""
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
+    # Ages count up to the last PriorityCalcPeriod, because slurmctld compares stored priorities.
     now = s.reg[0].prio_now
     waited = max(now - s.job[j].accrued, 0.0) if s.job[j].accrued < INFINITE else 0.0
     age = min(waited / rules.max_age, 1.0)
@@ -35,8 +36,10 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
 @inner
 def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now: float) -> None:
     """Decay the usage of associations by the half-life, and add the processor-seconds since the time `last`."""
+    # Slurm uses this approximation of 2 ** (-1 / half-life) as its decay factor per second.
     keep = 1 - 0.693 / rules.half_life
     for a in range(len(site.assoc)):
+        # `recent` has the usage of jobs that have ended since the last update.
         s.assoc[a].usage = s.assoc[a].usage * keep ** (now - last) + s.assoc[a].recent
         s.assoc[a].recent = 0.0
     for k in range(int(s.reg[0].running)):
@@ -59,6 +62,7 @@ def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, 
         for g in range(site.gres.shape[1]):
             billed += site.billing[part, 3 + g] * jobs.gres[j, g]
         entry = s.pool[entry].next
+    # Slurm decays the whole span, as if all of it had been used at its beginning.
     s.assoc[jobs.row[j].assoc].recent += span * (1 - 0.693 / rules.half_life) ** span * billed
 
 
@@ -85,6 +89,7 @@ def fair_tree(site: Site, s: State) -> None:
             if site.assoc[b].parent == site.assoc[a].parent:
                 everyone += s.assoc[b].level
         level = s.assoc[a].level
+        # An association without usage comes first.
         s.assoc[a].fair = INFINITE if level == 0 or everyone == 0 else site.assoc[a].share / (level / everyone)
     for a in range(count):
         s.assoc[a].level = s.assoc[a].fair
@@ -165,6 +170,7 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
             k = int(s.reg[0].queue)
             s.reg[0].queue += 1
             s.queue[k].job, s.queue[k].part = j, part
+            # The queue is in ascending order, so higher tiers and priorities are stored as negative numbers.
             s.queue[k].tier = -site.part[part].tier
             s.queue[k].order = -priority(site, jobs, rules, s, j, part)
             sink(jobs, s, k, int(s.reg[0].first))
@@ -244,6 +250,7 @@ def sort(jobs: Jobs, s: State) -> None:
 @inner
 def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
     """Merge two sorted neighbouring runs; `spare` holds a copy of the first."""
+    # Both runs are in order already, which is usual if few priorities have changed.
     if not comes_before(jobs, s, s.queue[middle], s.queue[middle - 1]):
         return
     for k in range(low, middle):

@@ -234,12 +234,14 @@ def simulate_slurm(
         else:
             jobs.row["plan"][:-1] = planned
     settings = make_rules(machine, **rules)
+    # The description does not tell when a node that is down returns.
     always = ((name, -INFINITE, INFINITE) for group in machine.nodes for name in group.down)
     down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
     state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
     for who, seconds in recorded.usage.items():
         if (place := index["assoc"].get(who)) is not None:
             state.assoc["usage"][place] = seconds
+    # Usage before the simulation must rank the users from the first priority on.
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
     at_once = reorder is None and late == math.inf

@@ -70,6 +70,7 @@ def _index(machine: Machine) -> dict[str, Any]:
     node = {name: i for i, name in enumerate(machine.node_names())}
     groups = [group for group in machine.nodes for _ in group.names]
     words = {w for g in machine.nodes for w in _words(g)}
+    # Sets of features and of partitions are bits of one int64.
     if len(words) > 62 or len(partitions) > 62:
         raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
     kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
@@ -174,6 +175,8 @@ def _qos(machine: Machine) -> np.ndarray:
     return records(
         arrays.QOS_RECORD,
         factor=[q.priority / best for q in qos],
+        # In Slurm's order of preemption, the priority of the QOS has 16 bits above the job's number of nodes
+        # (`list_victims`).
         rank=[int(min(q.priority, 0xFFFF)) for q in qos],
         cancels=[mode == "CANCEL" for mode in modes],
         grace=[q.grace_time if mode != "OFF" else 0.0 for q, mode in zip(qos, modes)],
@@ -337,6 +340,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
     """Set the values that differ between the requests of a class: times, nice, job array and task. `wall` (n,) is
     MaxWall."""
     limit = np.array([r.limit for r in requests], np.float64)
+    # A job that requests no time limit gets MaxWall.
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
     row["held"] = row["plan"]
@@ -443,9 +447,11 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         "machine_cpus": machine.cpus,
         "reorder_count": _inside(preemption, "reorder_count", number("preempt_reorder_count", 1)),
         "youngest": "youngest_first" in preemption or "preempt_youngest_first" in s,
+        # A requeued job must wait until the credential of its earlier run has expired (cred_expire of AuthInfo).
         "requeue_delay": number("requeue_delay", _inside(s.get("AuthInfo", ""), "cred_expire", 120)),
         "preempt_wait": number("KillWait", 30) + number("MessageTimeout", 10),
     }
+    # The number of processors that a job gets has an effect only if priorities or limits depend on it.
     values["sizes_matter"] = bool(values["multifactor"] and by_size) or values["enforce"]
     types = {name: type(default) for name, default in Rules._field_defaults.items()}
     return Rules(**{name: types[name](value) for name, value in (values | given).items()})

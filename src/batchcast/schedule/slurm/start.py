@@ -30,6 +30,7 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
     s.job[j].head = NONE
     for k in range(int(s.reg[0].allocated)):
         i, cpus = s.node[k].allocated, s.node[k].asks
+        # Entries of ended jobs are used again, so that the pool does not grow with the log.
         entry = int(s.reg[0].freed)
         if entry != NONE:
             s.reg[0].freed = s.pool[entry].next
@@ -129,6 +130,7 @@ def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) ->
         cpus += s.pool[entry].cpus
         nodes += 1
         entry = s.pool[entry].next
+    # The job is charged before its nodes are released, because the charge is read from its allocation.
     if rules.multifactor:
         charge(site, jobs, rules, s, j, s.reg[0].prio_now, at)
     count(site, jobs, s, j, int(s.job[j].part), cpus, nodes, -1)
@@ -183,6 +185,8 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
             nodes += 1
             entry = s.pool[entry].next
         if near:
+            # As in Slurm, the tier or the priority of the QOS comes first; of equal jobs, the job on fewer nodes is
+            # preempted first.
             s.job[o].rank = float((site.part[p].tier if site.part[part].preempts else site.qos[q].rank) * 65536 + nodes)
             if rules.youngest:
                 s.job[o].rank = -s.job[o].start
@@ -220,6 +224,8 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
         last = take_until(site, jobs, s, j, part, count)
         if last == NONE:
             return False
+        # The job that made the request fit may be enough alone. Slurm therefore chooses again with this job first,
+        # reorder_count times.
         passes += 1
         if passes > rules.reorder_count + 1 or count <= passes:
             break
@@ -290,6 +296,7 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
     if s.job[o].status != RUNNING or s.job[o].leaves_at == INFINITE:
         return
     if s.job[o].leaves_at > at:
+        # During its grace time the job is planned to end at the removal, which other jobs' plans must use.
         until, entry = s.job[o].leaves_at, s.job[o].head
         stop_order(s, o)
         run_order(s, o, until)

@@ -158,10 +158,12 @@ class StoredClock:
         until = memory.get("told_until")
         if self._clock is None or until is None:
             return None
+        # A fit runs in another process. Its result would be missing in the saved clock, so a later cycle saves it.
         fits = (getattr(one, "fitting", None) for one in self._clock.predictors.values())
         if any(fit is not None and fit.is_at_work for fit in fits):
             return None
         heard = {job.request.row: job.told for job in clock_jobs.told_jobs(connection, self.cluster, until)}
+        # The id ties the file to this store: the clock of an earlier store at the same path must not be used.
         store = memory.get("store_id") or secrets.token_hex(8)
         clock_jobs.write_meta(connection, self.cluster, store_id=store)
         return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard, store)
@@ -202,6 +204,8 @@ class StoredClock:
         for event in events:
             step.late += event.time <= before
             if isinstance(event, Submit):
+                # Jobs that had started before the collector first ran only teach the predictors, because their starts
+                # were already known.
                 ask = begun[event.job.row] > live_since and event.job.row not in predicted_rows
                 shared = {"moment": "submit", "as_of": event.time, "issued_at": issued_at}
                 issue += self._to_issue(event.job, self.clock.tell(event, ask), memory, **shared)
@@ -216,6 +220,7 @@ class StoredClock:
         self._store_asked(connection, issued_at)
         clock_jobs.mark_told(connection, events)
         late = memory.get("late", 0) + step.late
+        # A job that vanishes from the queue can make `until` earlier than before, but delivered events stay delivered.
         clock_jobs.write_meta(connection, self.cluster, told_until=max(before, until), late=late)
         step.events, step.issued = len(events), len(issue)
         return step
@@ -250,8 +255,10 @@ class StoredClock:
             shared = {"moment": NEXT, "as_of": self.clock.state.now, "issued_at": now}
             issue += self._to_issue(job, self.clock.again(job), memory, **shared)
         rows: dict[tuple[object, ...], int] = {like: job.row for like, job in latest.items()}
+        # Each kind has one suggestion, so the suggestion of the kind's last job is deleted.
         clock_jobs.take_back(connection, NEXT, [*rows.values(), *(self._next.pop(like, -1) for like in rows)])
         clock_jobs.issue(connection, [one for one in issue if one["kind"] in ("limit", "request")])
+        # This bounds the memory; the last suggestion of a forgotten kind only stays in the store.
         self._next = rows if len(self._next) > MOST_KINDS else self._next | rows
 
     def renew(self, connection: Connection, until: float, now: float) -> int:
@@ -354,6 +361,7 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
         waited = max(at - forecast["submit_time"], 0.0)
         now = given_waited(as_prediction(forecast), waited, (0.5, 0.9))
         shared = {"row": forecast["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
+        # Both methods must be compared on the same jobs, so a job that has outwaited every quantile needs a point, too.
         beyond = Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
         ours = _finite(now) if math.isfinite(now.point) else beyond
         issue.append({**shared, "method": forecast["method"], "prediction": ours})

@@ -117,6 +117,8 @@ class Collector:
         another cluster's jobs must never be stored, and waiting would not help.
         """
         done = Cycle(self.scheduler.now())
+        # Planning directly follows the look at the queue, because the limit of a job that has started must be restored
+        # soon; reading accounting can take half of the cycle's interval.
         for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
             try:
                 part(done)
@@ -167,7 +169,10 @@ class Collector:
             seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
             gone = [row for row, *key, _ in history.open_keys(connection, self.cluster) if tuple(key) not in shown]
+            # The job was seen in the last look, so it ended after that.
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
+            # Slurm forgets a finished job after MinJobAge (`keeps_s`). If two looks are further apart, a job can come
+            # and go unseen, and history must be read from accounting. The factor is a safety margin.
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
             since = min(memory["unbroken_since"], snapshot.asked_at) if unbroken else snapshot.asked_at
             live = memory.get("live_since", snapshot.asked_at)
@@ -343,11 +348,14 @@ class Collector:
         while True:
             now = self.scheduler.now()
             window = self._in_store(self._next_window, now)
+            # At least one window per cycle is read, so that reading advances even if one window takes longer than the
+            # time allowed.
             if window is None or (done.windows and now >= end):
                 return
             answer = self.scheduler.history(*window)
             with self.store.begin() as connection:
                 ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+                # Accounting cannot answer about times after the query, even if the window ends later.
                 clock_jobs.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
             done.ended, done.broken = done.ended + ended, done.broken + answer.broken
             done.windows += 1
@@ -383,7 +391,9 @@ class Collector:
         reached = min(reached, now)
         if not (vanished or behind or self._is_due(now, self._history_at)):
             return None
+        # Records reach accounting late, so each window begins before the end of the last one.
         since = min([reached, *vanished]) - overlap
+        # A job that vanished long ago must not keep the windows from advancing.
         return since, min(max(since + length, reached + length / 2), now)
 
     def _give_up(self, connection: Any, cluster: str, now: float) -> None:
@@ -463,6 +473,7 @@ class Collector:
         # if this machine's clock is ahead, a time that has passed here may not have come on the batch system's clock
         ahead = self.site.clock_ahead_s
         ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known clock difference, and its uncertainty
+        # Slurm's times are whole seconds, so more events can still occur in the last second.
         return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:

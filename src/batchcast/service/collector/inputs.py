@@ -81,6 +81,7 @@ def root_of(work_dir: str, roots: Sequence[str]) -> str | None:
     >>> root_of("/home/ada/run", ("/home",)), root_of("/homes/ada", ("/home",)), root_of("/home/../etc", ("/home",))
     ('/home', None, None)
     """
+    # normpath removes `..` before the comparison; `folder_below` then refuses links.
     path = os.path.normpath(work_dir)
     return next((root for root in roots if os.path.isabs(path) and path.startswith(f"{root}/")), None)
 
@@ -194,6 +195,7 @@ def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
     """Start the reading process. If an account is given, it will run as this user. The environment of the process
     contains no secret.
     """
+    # OpenBLAS reserves memory for each thread, which would count against the memory limit.
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": module_path(), "OPENBLAS_NUM_THREADS": "1"}
     groups = None if account is None else os.getgrouplist(account.pw_name, account.pw_gid)
     identity = None if account is None else (account.pw_uid, account.pw_gid, groups)
@@ -215,10 +217,12 @@ def work(identity: tuple[int, int, list[int]] | None) -> None:
     readers()
     if identity is not None:
         user, group, groups = identity
+        # Groups come first: without root, the process may not change them.
         os.setgroups(groups)
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    # A core file would contain the content of users' files.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a print by a reader must not be mixed into the answers

@@ -76,6 +76,7 @@ class MachineWatch:
         due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
         if self.settings["machine"] or not due or not hasattr(scheduler, "machine"):
             return False
+        # The time is set before the queries, so that a failing batch system is not queried again in each cycle.
         self._looked_at, self._partitions_seen = now, self._partitions_seen | unknown
         try:
             digest = hashlib.sha256(scheduler.shape().encode()).hexdigest()
@@ -149,7 +150,9 @@ def latest_starts(
                 bounds.new[name] = _after_all(running, waiting, procs, now), procs
         return bounds
     tiers = {part.name: part.priority_tier for part in machine.partitions}
+    # Slurm starts jobs of a higher partition tier before all others, whatever their priorities.
     waiting.sort(key=lambda job: (-tiers.get(_partition(job), 1), *queue_place(job)))
+    # Without priorities the order is unknown, so every job may be the last to start.
     ordered = all(job["priority"] is not None for job in waiting)
     for part in machine.partitions:
         nodes = _Nodes(machine, part, frozenset(away), now)

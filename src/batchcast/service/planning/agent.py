@@ -101,6 +101,7 @@ class Comments:
         bare = update._replace(admin_comment=None)
         if complaint and update.admin_comment is not None and bare.words:
             if not (again := limits.update(self.transport, target, bare.words)):
+                # The update succeeded without its comment, so the right to write comments was withdrawn.
                 self._may, self._asked_at = False, self.transport.now()
             return again
         return complaint
@@ -126,6 +127,8 @@ class Comments:
             return 0, []
         mine: Field = "admin_comment" if _is_administrator(self.transport) else "comment"
         field: Field = written if stop and written in ("admin_comment", "comment") else mine
+        # The field is stored before the first comment is written, so that a later process finds and removes the
+        # comments.
         if not stop and written != field:
             self._remember(cluster, field)
         look = limits.look(self.transport)
@@ -156,6 +159,7 @@ class Comments:
         """
         if not wanted:
             return 0, []
+        # The user may have changed the comment since the look, and an update would overwrite the user's text.
         again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}
         same = [(job, text) for job, text in wanted if _status(again.get(job.job_id), field) == _status(job, field)]
         texts = {job.job_id if "_" not in job.job_id or not job.waits else job.raw_id: text for job, text in same}
@@ -205,6 +209,8 @@ class Planner:
         outcome = CycleOutcome()
         stored = self._read(cluster, stop, outcome)
         self._set_limits(cluster, stop, booted, stored, outcome)
+        # Without the store, limits can be restored by the entries in memory, but no factor may be changed without a
+        # record.
         if stored.order is not None:
             self._set_order(cluster, stop, booted, stored, outcome)
             self._write_comments(cluster, stored, outcome)
@@ -249,6 +255,8 @@ class Planner:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
         turn = Turn(cluster, look, terms, dict(stored.entries), outcome)
         actions = self._decide(turn, stored)
+        # Restoring comes before planning: a planned limit that is not restored can end a running job, but a limit that
+        # is not planned costs nothing.
         restored = self._restore(turn, actions, alarm | self._notice(turn, stored))
         planned_now = self._plan(turn, actions)
         self._read_back(turn, [*restored, *planned_now], stored.ended)
@@ -314,6 +322,8 @@ class Planner:
         if not stored.entries:
             self._list({}, outcome)
             return True
+        # Everything was restored and read back. Only a restart of slurmctld (`booted`) can bring back planned limits,
+        # because it loads an older saved state.
         if not self._quiet.holds(booted):
             return False
         if self._quiet.is_settled(now := self.transport.now()):
@@ -420,6 +430,7 @@ class Planner:
                 return sent
             sent += same
             turn.record |= {a.job.job_id: a.entry for a in same}
+            # The list must name the jobs before their limits change, because a job can start at once.
             self._list(turn.record, turn.outcome)
             self._send("planning", same, turn)
         return sent
@@ -434,6 +445,8 @@ class Planner:
         """Read the changed jobs again, and record which changes took effect and which did not, and which entries are
         over. Count jobs with planned limits.
         """
+        # Only the jobs themselves show whether an update took effect: an update of several jobs can fail for some of
+        # them.
         jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else turn.look).jobs}
         notes: list[Change] = []
         refused: list[Change] = []
@@ -455,6 +468,7 @@ class Planner:
             turn.outcome.problems += self.comments.clear(updates.stale(jobs.values(), turn.record, turn.terms))
         left = (job for job in jobs.values() if job.job_id in turn.record and not job.finished)
         turn.outcome.standing = sum(owner_of(job, turn.record[job.job_id], turn.terms) is Owner.OURS for job in left)
+        # If the output of squeue was truncated, missing jobs may still be open.
         unseen = set() if turn.look.broken else turn.record.keys() - {job.job_id for job in turn.look.jobs}
         over = [(turn.record[i]._replace(at=turn.look.asked_at), "it is over") for i in sorted(unseen & ended)]
         self._write_after(turn.cluster, turn.outcome, notes, refused, over)

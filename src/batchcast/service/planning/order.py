@@ -145,6 +145,7 @@ class Orderer:
         known = {j.raw_id for j in look.jobs if not j.finished}
         if not look.broken:
             record = {i: one for i, one in record.items() if i in known}
+        # A denied call only stops new factors. Restoring is tried in every cycle.
         if look.asked_at < self._not_before:
             changes = [one for one in changes if one[1] == 0]
         calls = _at_once(changes)

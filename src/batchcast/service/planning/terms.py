@@ -44,6 +44,7 @@ Walls = tuple[Mapping[tuple[str, ...], float], Sequence[str]]
 def terms_of(settings: Settings, ground: Ground, accounting: Walls, now: float, stop: str) -> Terms:
     """Return the terms of planning for one cycle: settings, and limits of the site and of its accounting."""
     walls, counted = accounting
+    # A limit is restored by the cycle after the job's start; the margin allows for two missed cycles.
     late = 3 * settings["interval_s"]
     return opted_in(settings, now, stop or why_site_refused(settings, ground, counted))._replace(
         **{name: getattr(ground, name) for name in ("over_time", "longest", "defaults", "next_outage", "booted")},
