@@ -111,33 +111,3 @@ def size_class_of(procs: float) -> int:
     (0, 2, 4, -1)
     """
     return -1 if procs != procs else bisect_right(SIZE_EDGES, procs)
-
-
-def precision_recall(
-    predicted: np.ndarray, actual: np.ndarray, low: float, high: float = float("inf")
-) -> tuple[float, float]:
-    """Compute precision and recall of a predictor for run times in the range [low, high).
-
-    >>> precision_recall(np.array([10.0, 20.0, 90.0]), np.array([15.0, 70.0, 30.0]), 0.0, 60.0)
-    (0.5, 0.5)
-    """
-    # Wu et al. 2019, equations 1 and 2 (ACC and REC).
-    is_predicted = (predicted >= low) & (predicted < high)
-    is_actual = (actual >= low) & (actual < high)
-    return mean(is_actual[is_predicted]), mean(is_predicted[is_actual])
-
-
-def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:
-    """Return the mean of abs(P - R) / R over the `share` of best predictions P below `under` seconds; NaN if there is
-    no such prediction.
-
-    >>> round(best_relative_error(np.array([100.0, 200.0]), np.array([110.0, 900.0])), 4)
-    0.0909
-    """
-    # Wu et al. 2019, section 4 and table 5.
-    short = predicted < under
-    if not short.any():
-        return float("nan")
-    error = np.abs(predicted[short] - actual[short])
-    best = np.argsort(error, kind="stable")[: max(1, int(share * len(error)))]
-    return float((error[best] / actual[short][best]).mean())

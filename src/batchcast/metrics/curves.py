@@ -43,20 +43,6 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
     return x, np.searchsorted(sample, x, "right") / len(sample) - np.searchsorted(base, x, "right") / len(base)
 
 
-def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Return evenly spaced counts k, and the mean of the first k values for each; NaN is ignored.
-
-    >>> [column.tolist() for column in running_mean(np.array([4.0, 2.0, 0.0]))]
-    [[1, 2, 3], [4.0, 3.0, 2.0]]
-    """
-    values = np.asarray(values, float)
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return np.zeros(0, int), np.zeros(0)
-    count = np.unique(np.linspace(1, len(values), min(points, len(values))).round().astype(int))
-    return count, np.cumsum(values)[count - 1] / count
-
-
 def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.ndarray, total: float) -> np.ndarray:
     """Return the share of `total` processors that are busy in each time interval between `edges` (seconds), shape (m,);
     jobs with an unknown time or size are ignored.

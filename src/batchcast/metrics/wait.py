@@ -223,22 +223,7 @@ def rms(error: np.ndarray) -> float:
     return math.sqrt(mean(np.square(error)))
 
 
-def rms_decrease(error: float, reference: float) -> float:
-    """Compute the fraction by which an error is smaller than a reference error.
-
-    >>> rms_decrease(50.0, 200.0)
-    0.75
-    """
-    return (reference - error) / reference if reference > 0 else float("nan")
-
-
 def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:
     """Return the mean absolute error in seconds in each of the seven bins of the actual wait; NaN for an empty bin."""
     bins, error = bin_of(wait), np.abs(point - wait)
     return [mean(error[bins == b]) for b in range(len(INTERVALS_S))]
-
-
-def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Count jobs by the bins of their actual wait (rows) and predicted wait (columns), shape (7, 7)."""
-    size = len(INTERVALS_S)
-    return np.bincount(bin_of(wait) * size + bin_of(point), minlength=size * size).reshape(size, size)

@@ -7,7 +7,6 @@ Also computes quantiles from a handful of similar jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -66,25 +65,3 @@ def limits_in_order(req_time: np.ndarray, order: np.ndarray, nothing: float = DA
 
 
 LEVELS = (0.1, 0.5, 0.9)
-
-
-def sample_quantiles(
-    run_times: Sequence[float], limit: float = float("nan"), levels: Sequence[float] = LEVELS
-) -> tuple[float, ...]:
-    """Quantiles of the next run time from n earlier run times: the ceil(level * (n + 1))-th smallest of them, in
-    seconds.
-
-    If the n + 1 run times are exchangeable, the next run time does not exceed the quantile with probability `level` or
-    more. If n is too small for a level, the largest (or smallest) run time is used, whose coverage is lower than the
-    level; the report shows the reached coverage. The quantiles are at least one second, at most the time limit, and
-    ascending. Without earlier run times, the result is an empty tuple. O(n log n).
-
-    >>> sample_quantiles([30.0, 10.0, 20.0])
-    (10.0, 20.0, 30.0)
-    """
-    ordered = sorted(run_times)
-    n = len(ordered)
-    if not n:
-        return ()
-    ranks = (min(max(math.ceil(level * (n + 1) - 1e-9), 1), n) for level in levels)
-    return tuple(at_least_a_second(ordered[rank - 1], limit) for rank in ranks)

@@ -175,20 +175,6 @@ DAY = 86400.0
 ABSURD = 1e9
 
 
-def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, float]:
-    """Return a job's processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in
-    seconds.
-
-    Processors are NaN if unknown or implausible (10^9 or more).
-
-    >>> size_and_hour(JobRequest(0, 1, 21600.0, 8.0, float("nan"), float("nan")))[:2]
-    (8.0, 1.0)
-    """
-    angle = 2.0 * math.pi * (((job.submit_time + offset) % DAY) / DAY)
-    procs = job.procs if 0 < job.procs < ABSURD else math.nan
-    return procs, math.sin(angle), math.cos(angle)
-
-
 LARGEST = 1e30  # regression trees compare values in single precision
 
 
@@ -258,29 +244,3 @@ def finite_or_nan(value: Any) -> float:
     (3.0, nan, nan)
     """
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan
-
-
-class Warming:
-    """Decides when to refit: after 100, 200, 400, ... submissions, with gaps of at most `every` submissions.
-
-    The driver of events calls `due` after every `cadence` submissions; `due` returns whether to refit now.
-
-    >>> pace = Warming(300)
-    >>> [n for n in range(100, 1500, pace.cadence) if pace.due(n)]
-    [100, 200, 400, 700, 1000, 1300]
-    """
-
-    FIRST = 100
-
-    def __init__(self, every: int) -> None:
-        if every < 1:
-            raise ValueError("every is at least 1 job")
-        self.every = every
-        self.cadence = self.next = min(self.FIRST, every)
-
-    def due(self, submitted: int) -> bool:
-        """Return whether to refit now; if so, advance to the next refit."""
-        if submitted < self.next:
-            return False
-        self.next = submitted + min(submitted, self.every)
-        return True

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.metrics.curves import busy_share, cdf, running_mean
+from batchcast.metrics.curves import busy_share, cdf
 
 VALUES = st.lists(st.floats(0, 1e6), min_size=1, max_size=80)
 
@@ -23,18 +23,8 @@ def test_every_point_of_a_cdf_is_exact(values: list[float], points: int) -> None
         assert abs(part - sum(v <= at for v in values) / len(values)) < 1e-12
 
 
-@given(VALUES, st.integers(2, 20))
-def test_every_point_of_a_running_mean_is_exact(values: list[float], points: int) -> None:
-    count, mean = running_mean(np.array([float("nan"), *values]), points)
-    assert len(count) <= points
-    assert count[-1] == len(values)
-    for k, m in zip(count, mean):
-        assert abs(m - sum(values[:k]) / k) <= 1e-9 * max(values, default=1) + 1e-9
-
-
 def test_curves_of_nothing_are_empty() -> None:
     assert len(cdf(np.array([np.nan]))[0]) == 0
-    assert len(running_mean(np.array([np.nan]))[0]) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(1, 5)), max_size=12))

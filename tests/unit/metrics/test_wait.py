@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from batchcast.metrics.wait import error_by_range, good, ranges_matrix, rms_decrease, rounded, score_waits
+from batchcast.metrics.wait import error_by_range, good, rounded, score_waits
 
 HOUR = 3600.0
 
@@ -35,5 +35,3 @@ def test_good_by_range_or_by_share_of_the_response():
 def test_ranges():
     wait, point = np.array([60.0, 2 * HOUR]), np.array([2 * HOUR, 2 * HOUR + 60])
     assert error_by_range(wait, point)[:2] == [2 * HOUR - 60, 60.0]
-    assert ranges_matrix(wait, point)[:2, :2].tolist() == [[0, 1], [0, 1]]
-    assert rms_decrease(20.0, 100.0) == 0.8

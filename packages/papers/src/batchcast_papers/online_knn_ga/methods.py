@@ -23,9 +23,10 @@ from batchcast.compiled.arrays import insert_sorted
 from batchcast.events.event import Event
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.fallback import LEVELS, sample_quantiles
+from batchcast.predict.fallback import LEVELS
 from batchcast.predict.gate import finite_or_nan
 from batchcast.predict.protocol import Grounds, Prediction, at_least_a_second
+from batchcast_papers.learning import sample_quantiles
 
 from .genetic import Batches, Evolved, Gene, Rows, Store, minimise, score, sweep
 from .nearest import (

@@ -15,10 +15,11 @@ from batchcast.errors import NoAnswer
 from batchcast.evaluation.differences import burst_groups
 from batchcast.evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, score_run, scored_rows
 from batchcast.metrics.measure import mean
-from batchcast.metrics.wait import error_by_range, good, ppert, ranges_matrix, rms, rms_decrease
+from batchcast.metrics.wait import error_by_range, good, ppert, rms
 from batchcast.report import figures
 from batchcast.report.blocks import Block, Callout, Figure, Section, Table, TableRows, columns_of
 from batchcast.table import Trace
+from batchcast_papers.measures import ranges_matrix, rms_decrease
 
 from ..shared import Gain, gain_rows, gain_table
 

@@ -22,9 +22,10 @@ import numpy as np
 from batchcast.events.event import End, Event, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.fallback import LEVELS, LargestLimit, sample_quantiles
-from batchcast.predict.gate import ABSURD, Warming, class_key, field_value, finite_or_nan, size_and_hour
+from batchcast.predict.fallback import LEVELS, LargestLimit
+from batchcast.predict.gate import ABSURD, class_key, field_value, finite_or_nan
 from batchcast.predict.protocol import Grounds, Prediction, at_least_a_second
+from batchcast_papers.learning import Warming, sample_quantiles, size_and_hour
 
 from ..online_knn_ga.genetic import Rows, score
 from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted, local_estimate

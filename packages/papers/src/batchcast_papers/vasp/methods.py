@@ -23,10 +23,11 @@ from batchcast.events.event import End, Event, Submit
 from batchcast.events.state import SystemState
 from batchcast.inputs.features import FEATURES
 from batchcast.job import JobRequest
-from batchcast.predict.fallback import LEVELS, LargestLimit, sample_quantiles
+from batchcast.predict.fallback import LEVELS, LargestLimit
 from batchcast.predict.gate import class_key, numbered_categories
 from batchcast.predict.protocol import SHORTEST, Grounds, Prediction, at_least_a_second
 from batchcast.predict.runtime.baselines import RecentMean
+from batchcast_papers.learning import sample_quantiles
 
 from .regressors import Kind, MixedBayes, PackedForest, RbfNetwork, Regressor, fit_regressor
 

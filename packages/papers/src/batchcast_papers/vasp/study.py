@@ -27,7 +27,7 @@ from batchcast.events.state import SystemState
 from batchcast.inputs.features import FEATURES, TEXT_FEATURES, features
 from batchcast.inputs.incar import parse_incar
 from batchcast.inputs.poscar import Poscar, Potential
-from batchcast.metrics.accuracy import APA, MAE, accuracy, best_relative_error, precision_recall, relative_accuracy
+from batchcast.metrics.accuracy import APA, MAE, accuracy, relative_accuracy
 from batchcast.metrics.paired import DECIDES, LEAST_GROUPS, Difference
 from batchcast.predict.gate import class_key
 from batchcast.predict.registry import available, make, parse_spec
@@ -36,6 +36,7 @@ from batchcast.report.difference import difference_words
 from batchcast.report.figures import bars
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.units import span
+from batchcast_papers.measures import best_relative_error, precision_recall
 
 from .methods import KEY, Brbf
 

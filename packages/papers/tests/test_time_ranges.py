@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from batchcast.metrics.accuracy import best_relative_error, precision_recall
+from batchcast_papers.measures import best_relative_error, precision_recall
 
 PREDICTED = np.array([10.0, 20.0, 50.0, 70.0, 90.0])
 ACTUAL = np.array([15.0, 40.0, 20.0, 10.0, 95.0])
