@@ -17,7 +17,7 @@ from places import NEWER
 
 def absent(reason: str) -> None:
     """The project's rule for missing real parts (conftest.py)."""
-    spec = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parent.parent / "conftest.py")
+    spec = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parents[2] / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
     house = importlib.util.module_from_spec(spec)

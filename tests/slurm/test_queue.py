@@ -13,7 +13,7 @@ from batchcast.store.reader import Reader
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
 WAITING = 2000
-METHODS = 8  # run time: kernel, last_2, recent_mean and calibrated; wait: four methods
+METHODS = 6  # run time: kernel, last_2, recent_mean and calibrated; wait: forecast and recent_wait
 
 
 class Cost(NamedTuple):

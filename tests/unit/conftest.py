@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import absent
 
 PLACE = Path(__file__).parents[1] / "slurm" / "lab" / "postgres_lab.py"
 
@@ -31,12 +32,7 @@ def postgres_server() -> Iterator[Callable[[], str]]:
     spec.loader.exec_module(lab)
     reason = lab.missing()
     if reason:
-        house = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parents[1] / "conftest.py")
-        assert house is not None
-        assert house.loader is not None
-        module = importlib.util.module_from_spec(house)
-        house.loader.exec_module(module)
-        module.absent(reason)
+        absent(reason)
     with lab.Postgres() as server:
         yield server.fresh_database
 
