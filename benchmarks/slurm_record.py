@@ -223,7 +223,7 @@ def parse_request(words: str, key: str, submit: float, run: float, **known: str)
     >>> job.cpus, job.gres, job.mem_per_node, job.limit, left
     (4, {'gpu:a100': 2}, 16384.0, 600.0, [])
     """
-    options = parse_script(f"#SBATCH {words}")
+    options = dict(parse_script(f"#SBATCH {words}").options)
     take = options.pop
     low, _, high = take("nodes", "").partition("-")
     asked_tasks, per_node = int(take("ntasks", "0")), int(take("ntasks-per-node", "0"))

@@ -22,7 +22,7 @@ from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
 from batchcast.store.database import Store
-from batchcast.store.ledger import SUBMITTED, Entry, Ledger, ledger_path
+from batchcast.store.ledger import SUBMITTED, Entry, Ledger, Offer, ledger_path
 from batchcast.store.reader import Reader
 
 from .test_live import Past
@@ -128,7 +128,7 @@ def test_jobs_that_the_user_just_sent_there_wait_in_front_of_the_next(script: st
     before = where(tmp_path, tables, script)["results"]
     with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
         for number in range(30):
-            offer = {"cluster": "alpha", "procs": 8, "limit_s": 7200.0, "partition": "main"}
+            offer = Offer(cluster="alpha", procs=8, limit_s=7200.0, partition="main")
             ledger.add(Entry(f"t{number}", None, now, "d", script, "alpha", ["sbatch"], [offer]))
             ledger.note(f"t{number}", SUBMITTED, job_id=str(number))
     after = where(tmp_path, tables, script)
@@ -150,7 +150,7 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
         # each job took three times its predicted time, except a job that was cancelled in the queue
         for k in range(10):
             at = now - 86400.0 + k
-            offer = {"cluster": "alpha", "likely_end_s": at + 100.0, "by_90_end_s": at + 200.0, "procs": 1}
+            offer = Offer(cluster="alpha", likely_end_s=at + 100.0, by_90_end_s=at + 200.0)
             ledger.add(Entry(f"t{k}", None, at, "d", script, "gone", ["sbatch"], [offer]))
             ledger.note(f"t{k}", SUBMITTED, job_id=str(k))
             ledger.note_outcome(f"t{k}", at if k else None, at + (600.0 if k else 60.0))
@@ -171,14 +171,14 @@ def test_the_broker_reads_when_earlier_jobs_ended(stores: dict[str, str], script
     with Ledger(tmp_path / "ledger.db") as ledger:
         for row in ended:
             at, taken = row["submit_time"], row["end_time"] - row["submit_time"]
-            offer = {"cluster": "alpha", "likely_end_s": at + taken / 3, "by_90_end_s": at + taken / 3, "procs": 1}
+            offer = Offer(cluster="alpha", likely_end_s=at + taken / 3, by_90_end_s=at + taken / 3)
             ledger.add(Entry(row["job_id"], None, at, "d", script, "alpha", ["sbatch"], [offer]))
             ledger.note(row["job_id"], SUBMITTED, job_id=row["job_id"])
-        broker = OfClusters(known, load(), Viewer("ada"), ledger)
+        broker = OfClusters(known, load(), Viewer("ada"), ledger, print)
         job, now = broker.read({"id": "1", "script": script}, time.time()), time.time()
         (offer,) = broker.compare(job, broker.ask(job, {}, now)[0], {}, now)
     assert len(ended) == 10
-    assert offer["by_90_end_s_factor"] == pytest.approx(3.0)
+    assert offer.by_90_end_s_factor == pytest.approx(3.0)
 
 
 def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: str, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: 
     run(tmp_path, tables, "accuracy", code=3)
     with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
         at = time.time() - 3600.0
-        offer = {"cluster": "alpha", "likely_end_s": at + 900.0, "by_90_end_s": at + 1800.0, "procs": 1}
-        ledger.add(Entry("t", None, at, "d", script, "alpha", ["sbatch"], [{**offer, "expected_end_s": at + 950.0}]))
+        ends = {"likely_end_s": at + 900.0, "by_90_end_s": at + 1800.0, "expected_end_s": at + 950.0}
+        ledger.add(Entry("t", None, at, "d", script, "alpha", ["sbatch"], [Offer(cluster="alpha", **ends)]))
         ledger.note("t", SUBMITTED, job_id="7")
     assert "no job of batchcast submit has ended" in run(tmp_path, tables, "accuracy").stdout
     with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:

@@ -24,7 +24,7 @@ from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import questions
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.forecaster import options_of
+from batchcast.service.answers.forecaster import read_request
 from batchcast.service.answers.script import answer_options
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
@@ -511,7 +511,7 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
         if submitted:
             (answer,) = questions.start_from_store(settings, ["700"], None, bob, now - 2).results
         else:
-            (answer,) = answer_options(settings, options_of(str(script), {})[0], bob, now - 2).results
+            (answer,) = answer_options(settings, read_request(str(script)), bob, now - 2).results
         answers.append(answer)
     only_submitted = ("job_id", "reason", "reason_in_words", "priority_passes", "priority_passes_s")
     same = [name for name in answers[0] if name not in only_submitted]

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
 from batchcast.cli.users.start import coverage_of_similar, print_waiting, sentence
-from batchcast.formats.slurm.sbatch import gpus, parse_script
+from batchcast.formats.slurm.sbatch import parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times
 from batchcast.store.clock_jobs import write_meta
@@ -187,7 +187,7 @@ def test_where_ranges_over_types_and_numbers_of_gpus_and_says_what_a_switch_cost
     for way in ways:
         assert way["gpu_hours"] == pytest.approx(way["gpus"] * way["likely_run_s"] / 3600)
         assert way["core_hours"] == pytest.approx(way["procs"] * way["likely_run_s"] / 3600)
-    assert asked["gpus"] == gpus(parse_script(Path(script).read_text()))
+    assert asked["gpus"] == parse_script(Path(script).read_text()).gpus
     assert {way["procs"] for way in ways if way["what"] == "half the GPUs"} <= {asked["procs"]}
     text = run("start", "--test", script, "--where", store=cards).stdout
     assert "GPU H" in text.splitlines()[0]
@@ -224,7 +224,7 @@ def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: st
     path.write_text(f"#!/bin/bash\n{lines}\nsrun x\n")
     procs, gpus_asked = SCRIPTS[lines]
     assert f": {procs:g} processors, limit" in run("start", "--test", str(path), store=store).stderr
-    assert gpus(parse_script(path.read_text())) == gpus_asked
+    assert parse_script(path.read_text()).gpus == gpus_asked
 
 
 def test_options_that_no_forecast_goes_by_are_named(store: str, tmp_path: Path) -> None:

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import batchcast.client
+from batchcast.cli.main import cli
 from batchcast.client import Client, UnsafeAddressError
+from batchcast.errors import NoAnswer
 
 from ..until import until
 
@@ -208,7 +211,8 @@ def test_another_service_does_not_get_the_token_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from batchcast.clusters.configured import Cluster
-    from batchcast.clusters.offers import _ask_service
+    from batchcast.clusters.prediction import ask_service
+    from batchcast.formats.slurm.sbatch import Request
 
     monkeypatch.setenv("BATCHCAST_TOKEN", SECRET)
 
@@ -216,5 +220,132 @@ def test_another_service_does_not_get_the_token_of_the_environment(
         return {"log": {"cluster": "b"}, "settings": {}, "warnings": [], "results": []}
 
     with Listener(answer) as listener:
-        assert _ask_service(Cluster(name="b", service=listener.address), {}, False).log["cluster"] == "b"
+        assert ask_service(Cluster(name="b", service=listener.address), Request({}), False).log.cluster == "b"
         assert SECRET not in "".join(listener.heads)
+
+
+SBATCH = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word" >> "$LAB/argv"; done\necho 4711\n'
+SCRIPT = "#!/bin/sh\n#SBATCH -n 4 -t 60 --mem=1G\necho\n"
+HOSTILE = (
+    "--export=ALL,BASH_ENV=/tmp/evil.sh --output=/home/ada/.bashrc --open-mode=append --chdir=/tmp --wrap=id -M other"
+)
+ROW = {"what": "as requested", "same_size": True, "partition": "main", "qos": "normal", "flags": HOSTILE, "procs": 4.0,
+       "limit_s": 3600.0, "memory_kib": None, "begin_s": 0.0, "waits_s": [1.0], "runs_s": [10.0], "basis": "x",
+       "change": {"partition": "main"}}  # fmt: skip
+
+
+class Lab:
+    """A user whose only cluster has a service, and an sbatch that writes down its arguments."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "bin").mkdir()
+        (folder / "bin" / "sbatch").write_text(SBATCH)
+        (folder / "bin" / "sbatch").chmod(0o755)
+        (folder / "job.sh").write_text(SCRIPT)
+        self.folder, self.settings = folder, folder / "batchcast.toml"
+        for name, value in {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LAB": str(folder),
+                            "XDG_STATE_HOME": str(folder), "BATCHCAST_CONFIG": str(self.settings)}.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+
+    def submit(self, answer: Callable[[], object]) -> Result:
+        """Run `batchcast submit` with a service that gives this answer."""
+        return self.run(answer, "submit")
+
+    def run(self, answer: Callable[[], object], *words: str) -> Result:
+        """Run a verb about the job's script with a service that gives this answer."""
+        with Listener(answer) as listener:
+            table = f'[[cluster]]\nname = "alpha"\nservice = "{listener.address}"\nsubmit = "sbatch -M alpha"\n'
+            self.settings.write_text(table)
+            return CliRunner().invoke(cli, [*words, str(self.folder / "job.sh")])
+
+    @property
+    def argv(self) -> list[str]:
+        """The arguments of each sbatch that ran."""
+        path = self.folder / "argv"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    return Lab(tmp_path, monkeypatch)
+
+
+def document(*rows: dict[str, Any], **more: Any) -> Callable[[], object]:
+    log = {"cluster": "alpha", "own_runs": {}}
+    return lambda: {"schema": "batchcast/start/1", "log": log, "settings": {"now_s": time.time()}, "warnings": [],
+                    "results": list(rows)} | more  # fmt: skip
+
+
+@pytest.mark.parametrize("qos", ["", "long"])
+def test_the_words_of_a_service_never_reach_sbatch(lab: Lab, qos: str) -> None:
+    """The row has hostile words in `flags`, as an earlier version wrote this field: the options are made here."""
+    done = lab.submit(document(ROW | {"change": {"partition": "main", "qos": qos}}))
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    words = [
+        "-M",
+        "alpha",
+        "--partition=main",
+        *([f"--qos={qos}"] if qos else []),
+        "--ntasks=4",
+        "--time=60",
+        "--mem=1G",
+    ]
+    *argv, comment, job = lab.argv
+    assert argv == [*words, "--parsable"]
+    assert comment.startswith("--comment=sent-by-batchcast:")
+    assert job == str(lab.folder / "job.sh")
+    assert f"alpha: sbatch {' '.join(argv)} {comment} {job}" in done.stderr, "the command is shown before it runs"
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"size": 0.5, "limit_s": 7200.0}, "--ntasks=2 --time=02:00:00 --mem=1G"),
+    ({"limit_s": 600.0, "memory_kib": 524288.0}, "--ntasks=4 --time=00:10:00 --mem=512M"),
+    ({"gpu_type": "a100"}, "--ntasks=4 --time=60 --mem=1G"),
+])  # fmt: skip
+def test_another_size_or_limit_is_only_shown_and_only_if_it_is_asked_for(
+    lab: Lab, change: dict[str, Any], words: str
+) -> None:
+    answer = document(ROW | {"change": {"partition": "main", **change}})
+    assert isinstance(lab.submit(answer).exception, NoAnswer)
+    done = lab.run(answer, "start", "--where", "--any-size", "--json", "--test")
+    (row,) = json.loads(done.stdout)["results"]
+    assert row["command"] == f"sbatch -M alpha --partition=main {words}"
+    assert lab.argv == []
+
+
+BAD_CHANGES: list[dict[str, Any]] = [
+    {"export": "ALL,BASH_ENV=/tmp/x"}, {"wrap": "id"}, {"output": "/home/ada/.bashrc"}, {"flags": HOSTILE},
+    {"partition": "main --wrap=id"}, {"partition": "--wrap=id"}, {"partition": "main\n#SBATCH --wrap=id"},
+    {"partition": "main,other"}, {"qos": "-Mother"}, {"qos": "$(id)"}, {"qos": "a\x00b"}, {"qos": "x" * 1000},
+    {"gpu_type": "a100;id"}, {"partition": ["main"]}, {"size": 1e9}, {"size": -1.0}, {"size": "2"},
+    {"limit_s": -5.0}, {"limit_s": "1:00:00 --wrap=id"}, {"limit_s": 1e300}, {"memory_kib": 0.0},
+]  # fmt: skip
+BAD_ROWS: list[dict[str, Any]] = [
+    {"waits_s": [-1.0]}, {"waits_s": ["1"]}, {"waits_s": [1.0] * 100_000}, {"runs_s": None}, {"procs": -4.0},
+    {"procs": 1e300}, {"begin_s": "now"}, {"limit_s": -1.0}, {"qos": "a b"}, {"basis": "x" * 100_000}, {"change": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [*({"change": {"partition": "main"} | each} for each in BAD_CHANGES), *BAD_ROWS])
+def test_a_hostile_field_makes_the_answer_useless(lab: Lab, row: dict[str, Any]) -> None:
+    done = lab.submit(document(ROW | row))
+    assert "alpha: no answer: its service " in getattr(done.exception, "hint", ""), done.output + repr(done.exception)
+    assert "gives an answer that cannot be used" in getattr(done.exception, "hint", "")
+    assert lab.argv == []
+
+
+def test_escapes_in_the_texts_of_a_service_do_not_reach_the_terminal(lab: Lab) -> None:
+    done = lab.submit(document(ROW, warnings=["\x1b]0;owned\x07 late"]))
+    assert "late" in done.stderr
+    assert not {"\x1b", "\x07"} & set(done.output)
+
+
+@pytest.mark.parametrize("answer", [
+    document(log={"cluster": "alpha", "own_runs": {"job.sh": [9.0, 1e6, 0.1]}}), document(log={"cluster": ["alpha"]}),
+    document(settings={"now_s": "soon"}), document(warnings=["x"] * 10_000), document(results={"a": 1}), lambda: [],
+    lambda: "text", lambda: {"error": 1}, lambda: {"results": None},
+])  # fmt: skip
+def test_a_document_of_another_form_is_no_answer(lab: Lab, answer: Callable[[], object]) -> None:
+    done = lab.submit(answer)
+    assert "gives an answer that cannot be used" in getattr(done.exception, "hint", ""), repr(done.exception)
+    assert lab.argv == []

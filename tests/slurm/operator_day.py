@@ -41,7 +41,7 @@ from follow import Follower
 from slurm_lab import USERS, Lab
 
 from batchcast.errors import BatchcastError
-from batchcast.formats.slurm.sbatch import parse_submit_line
+from batchcast.formats.slurm.sbatch import Request, parse_submit_line
 from batchcast.service.answers.start import own_queue, with_margin
 from batchcast.store.reader import Reader
 from batchcast.units import parse_duration
@@ -139,7 +139,7 @@ class Load:
                 item[1]()
 
     def _sub(self, who: int, least: float, most: float, *options: str, name: str) -> str:
-        asked = parse_submit_line(" ".join(("sbatch", *options, "job.sh")))
+        asked = dict(parse_submit_line(" ".join(("sbatch", *options, "job.sh"))).options)
         asks = self.ask_first is not None and not set(asked) - TESTED
         told = self.ask_first(USERS[who], name, asked) if asks and self.ask_first is not None else None
         job = self.lab.submit(*options, seconds=60 * self.random.uniform(least, most), user=USERS[who], name=name)
@@ -369,7 +369,7 @@ def answers() -> None:
         asked, said = json.loads(line), None
         with contextlib.suppress(BatchcastError):
             if "test" in asked:
-                said = answer_options(settings, asked["test"], Viewer(asked["user"]), time.time()).results[0]
+                said = answer_options(settings, Request(asked["test"]), Viewer(asked["user"]), time.time()).results[0]
             else:
                 said = start_from_store(settings, (), None, Viewer("root", sees_all=True), time.time()).results
         print(json.dumps(said, default=str), flush=True)

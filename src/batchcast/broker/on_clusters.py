@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from ..clusters.configured import Configured, Input, inputs_of
 from ..clusters.offers import NO_ANSWER, Question, Reply, ask_all, compared
@@ -29,11 +30,11 @@ from ..clusters.outcomes import learned_lateness
 from ..clusters.submit import submit
 from ..document import plain
 from ..errors import BatchcastError, Unreachable, UsageError
-from ..service.answers.answer import INPUTS
+from ..formats.slurm.sbatch import Request
 from ..service.answers.disclosure import Viewer
-from ..service.answers.forecaster import options_of
+from ..service.answers.forecaster import read_request
 from ..service.settings import Settings
-from ..store.ledger import SUBMITTED, Ledger, chosen_options
+from ..store.ledger import SUBMITTED, Ledger, Offer
 from .clock import MappingRule
 from .live import Journal, checked_id
 from .model import Batch, Heuristic
@@ -51,15 +52,15 @@ UNLIKELY = 0.5
 """The broker warns about a deadline if the job meets it with a lower probability than this."""
 
 Answers = tuple[dict[str, Any], list[str]]  # answers by cluster, and a message for each cluster that does not answer
-Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
+Counted = Mapping[str, Sequence[tuple[float, Request]]]
 
 
 class Job(NamedTuple):
-    """A job that waits in the broker: the options of its script, its input files, and its deadline (epoch seconds)."""
+    """A job that waits in the broker: the request of its script, its input files, and its deadline (epoch seconds)."""
 
     id: str
     script: str
-    options: Mapping[str, str]
+    request: Request
     inputs: Sequence[Input]
     deadline: float
 
@@ -69,8 +70,12 @@ class OfClusters:
     do.
     """
 
-    def __init__(self, configuration: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
+    def __init__(
+        self, configuration: Configured, settings: Settings, viewer: Viewer, ledger: Ledger,
+        tell: Callable[[str], object],
+    ) -> None:  # fmt: skip
         self.configuration, self.settings, self.viewer, self.ledger = configuration, settings, viewer, ledger
+        self.tell = tell  # is called with each command before it runs
         self.names: Sequence[str] = [one.name for one in configuration.clusters]
         self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
@@ -87,9 +92,7 @@ class OfClusters:
         files, missing = inputs_of(texts, self.configuration.home.files_at)
         if missing:
             raise UsageError(f"job {job_id}: {missing[0]}")
-        options, _ = options_of(script, {})
-        options.pop(INPUTS, None)
-        return Job(job_id, script, options, files, min(due, at + allowed))
+        return Job(job_id, script, read_request(script, inputs=False), files, min(due, at + allowed))
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> Answers:
         """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
@@ -99,7 +102,7 @@ class OfClusters:
         )
         return {one.cluster.name: one for one in said}, problems
 
-    def compare(self, job: Job, answers: Mapping[str, Reply], counted: Counted, now: float) -> list[dict[str, Any]]:
+    def compare(self, job: Job, answers: Mapping[str, Reply], counted: Counted, now: float) -> list[Offer]:
         """Return the offers (predicted times on a cluster) in the clusters' answers, best first."""
         return compared(list(answers.values()), self._question(job, counted, now), now)[0]
 
@@ -108,14 +111,14 @@ class OfClusters:
         due = job.deadline if math.isfinite(job.deadline) else None
         if now - self._lateness[0] >= LEARN_S:
             self._lateness = now, learned_lateness(self.ledger, self.configuration.clusters, now)
-        return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
+        return Question(job.request, job.inputs, due, False, counted, self._lateness[1])
 
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
+    def send(self, job: Job, offers: Sequence[Offer], now: float, key: str) -> tuple[str, str]:
         """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
         entry = self.ledger.of_key(key)
         if entry is None or entry.state != SUBMITTED:
             clusters = {one.name: one for one in self.configuration.clusters}
-            entry = submit(self.ledger, clusters, offers, job.script, [], now, key).entry
+            entry = submit(self.ledger, clusters, offers, job.script, [], now, self.tell, key).entry
         return entry.cluster, str(entry.job_id)
 
 
@@ -150,9 +153,9 @@ class ClusterBroker:
         self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
         self.waiting: dict[str, Job] = {}
         self.decided: dict[str, dict[str, Any]] = {}
-        self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
+        self._unsent: dict[str, tuple[Job, list[Offer]]] = {}
         self._fresh: dict[str, tuple[float, Answers]] = {}
-        self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
+        self._sent: dict[str, tuple[str, float, Request]] = {}
         self._next_at = math.inf
         self._order: dict[str, None] = {}
         self._name = ""
@@ -177,10 +180,10 @@ class ClusterBroker:
             try:
                 job = self.clusters.read(line["job"], line["at"])
             except BatchcastError:  # the script was removed; the job may be submitted already
-                job = Job(str(line["job"]["id"]), "", {}, (), math.inf)
+                job = Job(str(line["job"]["id"]), "", Request({}), (), math.inf)
             self.waiting[job.id] = job
         elif "offers" in line:
-            self._assign_cluster(self.waiting[line["id"]], line["offers"], line["at"])
+            self._assign_cluster(self.waiting[line["id"]], [*map(Offer.read, line["offers"])], line["at"])
         else:
             self._tell(line)
 
@@ -210,9 +213,9 @@ class ClusterBroker:
             return {"warning": "no cluster predicts the end of this job: " + "; ".join(problems)}
         best = offers[0]
         names = ("cluster", "partition", "likely_start_s", "likely_end_s", "by_90_end_s", "chance_done_by")
-        reply: dict[str, Any] = {"best_offer": plain({name: best[name] for name in names})}
-        if best["chance_done_by"] < UNLIKELY:
-            chance = f"the best chance is {best['chance_done_by']:.0%}, on {best['cluster']}"
+        reply: dict[str, Any] = {"best_offer": plain({name: getattr(best, name) for name in names})}
+        if best.chance_done_by < UNLIKELY:
+            chance = f"the best chance is {best.chance_done_by:.0%}, on {best.cluster}"
             reply["warning"] = f"the deadline will probably be missed: {chance}"
         return reply
 
@@ -243,7 +246,7 @@ class ClusterBroker:
         changed = ""
         while self.waiting:
             counted = self._counted(now)
-            offers: dict[str, list[dict[str, Any]]] = {}
+            offers: dict[str, list[Offer]] = {}
             for job in self.waiting.values():
                 if job.id not in answers:
                     answers[job.id] = self.clusters.ask(job, counted, now)
@@ -259,35 +262,33 @@ class ClusterBroker:
                 if place is None and self.mapping.late == "drop":
                     self._refuse(job, "no cluster is expected to end it in time")
                     continue
-                ordered = plain([chosen, *(row for row in offers[job.id] if row["cluster"] != chosen["cluster"])])
-                self.journal.add({"id": job.id, "offers": ordered, "at": now})
+                ordered = [chosen, *(offer for offer in offers[job.id] if offer.cluster != chosen.cluster)]
+                self.journal.add({"id": job.id, "offers": plain(map(structs.asdict, ordered)), "at": now})
                 self._assign_cluster(job, ordered, now)
                 if self.submits:
                     self._send(job, ordered, now)
-                changed = str(chosen["cluster"])
+                changed = chosen.cluster
                 break  # compare the other jobs again, with predictions that include this job
 
-    def _can_go(self, job: Job, offers: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> bool:
+    def _can_go(self, job: Job, offers: Sequence[Offer], problems: Sequence[str]) -> bool:
         """Return whether a cluster predicts an end for the job; refuse the job if no cluster can ever run it."""
-        if any(math.isfinite(row["likely_end_s"]) for row in offers):
+        if any(math.isfinite(offer.likely_end_s) for offer in offers):
             return True
         if not any(f": {NO_ANSWER}: " in text for text in problems):
             self._refuse(job, "no cluster can run it: " + "; ".join(problems))
         return False
 
-    def _next(
-        self, jobs: Sequence[Job], offers: Sequence[Sequence[dict[str, Any]]], now: float
-    ) -> tuple[Job, dict[str, Any]] | None:
+    def _next(self, jobs: Sequence[Job], offers: Sequence[Sequence[Offer]], now: float) -> tuple[Job, Offer] | None:
         """Return the first job of the heuristic's plan and the chosen cluster's offer for it; None if the heuristic
         places no job."""
         names = self.clusters.names
         times = np.full((len(jobs), len(names)), math.inf)
-        best: dict[tuple[int, int], dict[str, Any]] = {}
+        best: dict[tuple[int, int], Offer] = {}
         for i, rows in enumerate(offers):
             for row in reversed(rows):  # a cluster's best offer comes first in `rows`, so it is stored last
-                if math.isfinite(row["likely_end_s"]):
-                    column = names.index(row["cluster"])
-                    times[i, column] = max(row["likely_end_s"] - now, 1e-9)
+                if math.isfinite(row.likely_end_s):
+                    column = names.index(row.cluster)
+                    times[i, column] = max(row.likely_end_s - now, 1e-9)
                     best[i, column] = row
         batch = Batch.of_times(times, deadline=np.array([job.deadline for job in jobs]), now=now)
         plan = self.heuristic.assign(batch)
@@ -296,18 +297,18 @@ class ClusterBroker:
         i = int(plan.order[0])
         return jobs[i], best[i, int(plan.resource[i])]
 
-    def _assign_cluster(self, job: Job, offers: list[dict[str, Any]], at: float) -> None:
+    def _assign_cluster(self, job: Job, offers: list[Offer], at: float) -> None:
         """Include the job in all later predictions for its cluster."""
         chosen = offers[0]
         self.waiting.pop(job.id, None)
         self._fresh.clear()
-        self._sent[job.id] = (str(chosen["cluster"]), at, chosen_options(chosen))
+        self._sent[job.id] = (chosen.cluster, at, chosen.request)
         if self.submits:
             self._unsent[job.id] = (job, offers)
         else:
             self._tell(_line(job.id, chosen, job.deadline))
 
-    def _send(self, job: Job, offers: list[dict[str, Any]], now: float) -> None:
+    def _send(self, job: Job, offers: list[Offer], now: float) -> None:
         """Submit a placed job; try again later if the cluster cannot tell whether the job was submitted before."""
         try:
             cluster, job_id = self.clusters.send(job, offers, now, f"grid:{self._name}:{job.id}")
@@ -315,7 +316,7 @@ class ClusterBroker:
             return
         except BatchcastError as error:
             return self._refuse(job, error.message)
-        row = next((row for row in offers if row["cluster"] == cluster), offers[0])
+        row = next((offer for offer in offers if offer.cluster == cluster), offers[0])
         self._record({**_line(job.id, row, job.deadline), "job_id": job_id})
 
     def _refuse(self, job: Job, why: str) -> None:
@@ -344,10 +345,10 @@ class ClusterBroker:
 
     def _counted(self, now: float) -> Counted:
         """Return the recently sent jobs by cluster, which predictions include."""
-        counted: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
-        for cluster, at, options in self._sent.values():
+        counted: dict[str, list[tuple[float, Request]]] = {}
+        for cluster, at, request in self._sent.values():
             if at >= now - COUNTED_S:
-                counted.setdefault(cluster, []).append((at, options))
+                counted.setdefault(cluster, []).append((at, request))
         return counted
 
     def state_of(self, job_id: str) -> dict[str, Any]:
@@ -373,10 +374,11 @@ class ClusterBroker:
         return {"jobs": len(self._order), "in_time": len(self.decided) - late, "not_in_time": late, "waiting": waits}
 
 
-def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+def _line(job_id: str, offer: Offer, deadline: float) -> dict[str, Any]:
     """Return the decision about a job as a record; with times in epoch seconds."""
-    start, finish = row["likely_start_s"], row["likely_end_s"]
-    line = {"id": job_id, "resource": row["cluster"], "partition": row["partition"], "command": row["command"]}
-    line |= {"start": start, "finish": finish, "by_90": row["by_90_end_s"], "deadline": deadline}
-    line |= {"slack": None if finish is None else deadline - finish, "chance": row["chance_done_by"]}
+    finish = offer.likely_end_s
+    line: dict[str, Any] = {"id": job_id, "resource": offer.cluster, "partition": offer.partition}
+    line |= {"command": offer.command, "start": offer.likely_start_s, "finish": finish}
+    line |= {"by_90": offer.by_90_end_s, "deadline": deadline}
+    line |= {"slack": deadline - finish, "chance": offer.chance_done_by}
     return dict(plain(line))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cli.interrupt import stop_on_signals
-from ..cli.output import say, write_text
+from ..cli.output import echo, say, write_text
 from ..errors import BatchcastError, UsageError
 from ..predict.registry import make
 from .clock import MappingRule
@@ -84,7 +84,7 @@ def _on_clusters(submits: bool) -> Callable[..., Any]:
     for problem in known.problems:
         say(problem)
     known.require()
-    clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)))
+    clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)), partial(echo, err=True))
     return partial(ClusterBroker, clusters, submits=submits)
 
 

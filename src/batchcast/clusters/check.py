@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Unreachable
+from ..formats.slurm.sbatch import Request
 from ..formats.slurm.scontrol import parse_config
 from ..service.answers.disclosure import Viewer
 from ..service.planning.checkup import finding
@@ -16,7 +17,7 @@ from ..service.settings import Settings
 from .configured import Cluster, Configured, configured
 from .offers import Question, ask_all
 
-ONE_TASK = {"ntasks": "1", "job-name": "batchcast-doctor"}
+ONE_TASK = Request({"ntasks": "1", "job-name": "batchcast-doctor"})
 
 
 def check_clusters(settings: Settings, viewer: Viewer, ask: bool = True) -> Iterator[dict[str, Any]]:
@@ -40,8 +41,8 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
     if not replies:
         what = problems[0].partition(": ")[2]
         return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
-    late = [str(each) for each in (*replies[0].answer.warnings, *replies[0].notes) if "assumed" not in str(each)]
-    ways = len({row["partition"] for row in replies[0].answer.results})
+    late = [str(each) for each in (*replies[0].prediction.warnings, *replies[0].notes) if "assumed" not in str(each)]
+    ways = len({each.change.partition for each in replies[0].prediction.results})
     fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions accept a job of one task"
     return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import InputError, Unreachable, UsageError
-from ..formats.slurm.sbatch import count_of
+from ..formats.slurm.sbatch import GPU_OPTIONS, Request, count_of
 from ..service.settings import cluster_tables
 from ..units import parse_memory
 
@@ -221,11 +221,8 @@ def chosen(names: str | None, configuration: Configured) -> Configured:
     return configuration._replace(clusters=[one for one in configuration.clusters if one.name.lower() in wanted])
 
 
-_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
-
-
-def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tuple[dict[str, str], list[str]]:
-    """Return a script's options for the cluster `target`, and one sentence for each option that no table translates.
+def translated(request: Request, home: Cluster, target: Cluster) -> tuple[Request, list[str]]:
+    """Return a script's request for the cluster `target`, and one sentence for each option that no table translates.
 
     If the partition has no translation, every partition of the cluster is compared. An account or a QOS without a
     translation raises UsageError, because sbatch would read the name from the script and reject the job. Node features
@@ -233,12 +230,13 @@ def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tu
     unknown ones.
 
     >>> home, beta = Cluster(name="a"), Cluster(name="b", translate={"qos": {"long": "week"}})
-    >>> translated({"partition": "main", "qos": "long"}, home, beta)
+    >>> there, notes = translated(Request({"partition": "main", "qos": "long"}), home, beta)
+    >>> there.options, notes
     ({'qos': 'week'}, ["b: no translation of partition 'main': every partition is compared"])
     """
     if target.name == home.name:
-        return dict(options), []
-    new, notes = dict(options), []
+        return request, []
+    options, new, notes = request.options, dict(request.options), list[str]()
     for kind in ("partition", "qos", "account", "constraint"):
         if kind not in options:
             continue
@@ -254,13 +252,13 @@ def translated(options: Mapping[str, str], home: Cluster, target: Cluster) -> tu
             )
     notes += _gpus(new, target)
     _nodes(new, home.cores_per_node, target.cores_per_node)
-    return new, notes
+    return Request(new), notes
 
 
 def _gpus(options: dict[str, str], target: Cluster) -> list[str]:
     """Translate GPU types in place; return one sentence for each type that is not in the table."""
     table, notes = target.translate.get("gpu", {}), []
-    for name in filter(options.get, _GPU_OPTIONS):
+    for name in filter(options.get, GPU_OPTIONS):
         parts = re.split(r"([:,/=])", options[name])
         for k, word in enumerate(parts):
             if word in table:

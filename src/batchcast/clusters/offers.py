@@ -6,27 +6,23 @@ If a cluster does not answer, one sentence reports this, and the other clusters 
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
-from ..client import Client, UnsafeAddressError
-from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
-from ..service.answers.answer import Answer
+from ..errors import BatchcastError, NoAnswer, UsageError
+from ..formats.slurm.sbatch import FLAGS, Request
 from ..service.answers.disclosure import Viewer
-from ..service.answers.fallback import answer_of
-from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS, answer_where
+from ..service.answers.script import ASSUMED, OF_NEW_JOBS, answer_where
 from ..service.settings import Settings
+from ..store.ledger import Offer
 from ..units import span
 from .configured import Cluster, Configured, Input, translated
-from .finish import COMONOTONE, INDEPENDENT, LEVELS, SAME, Ratio, Runs, combined, correction, or_inf, ratio
+from .finish import COMONOTONE, INDEPENDENT, LEVELS, SAME, Ratio, combined, correction, or_inf, ratio
+from .prediction import Predicted, Prediction, ask_service, checked
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
@@ -42,60 +38,57 @@ job.
 
 
 class Question(NamedTuple):
-    """A job for which every cluster predicts the end: its options and input files, and its deadline."""
+    """A job for which every cluster predicts the end: its request and input files, and its deadline."""
 
-    options: Mapping[str, str]  # The script's sbatch options by name
+    request: Request
     inputs: Sequence[Input] = ()  # Files that must be transferred before the job can start
     by: float | None = None  # The deadline in epoch seconds; None without a deadline
     any_size: bool = False  # Whether other sizes of the job are compared too
-    # For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and options of
+    # For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and request of
     # each. A store may not have seen these jobs yet.
-    sent: Mapping[str, Sequence[tuple[float, Mapping[str, str]]]] = {}
+    sent: Mapping[str, Sequence[tuple[float, Request]]] = {}
     # For each name in `LEVELS`, the actual times until the end of the user's past submissions, divided by the predicted
     # times.
     lateness: Mapping[str, Sequence[float]] = {}
 
 
 class Reply(NamedTuple):
-    """The answer of one cluster, and the options that were translated for this cluster."""
+    """The prediction of one cluster, and the request that was translated for this cluster."""
 
     cluster: Cluster
-    options: Mapping[str, str]
-    answer: Answer
+    request: Request
+    prediction: Prediction
     notes: Sequence[str]
 
-    @property
-    def own_runs(self) -> Runs:
-        """Return the statistics of the user's run times on this cluster, by job name."""
-        runs: Runs = self.answer.log.get("own_runs") or {}
-        return runs
+    def ways(self) -> list[tuple[Predicted, Request, str]]:
+        """Return the ways to submit the job: the predicted times, the changed request, and the change in words."""
+        changed = [(each, each.change.applied_to(self.request)) for each in self.prediction.results]
+        return [(each, new, each.change.words(self.request, new)) for each, new in changed if new is not None]
 
 
 def offers(
     configuration: Configured, settings: Settings, question: Question, viewer: Viewer, now: float
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem; NoAnswer
-    if no cluster offers anything.
-    """
+) -> tuple[list[Offer], list[str]]:
+    """Return the predicted ends of a job on all clusters, the best first, and one sentence for each problem."""
     replies, problems = ask_all(configuration, settings, question, viewer, now)
-    rows, notes = compared(replies, question, now)
+    found, notes = compared(replies, question, now)
     notes = [*configuration.problems, *problems, *notes]
-    if not rows:
+    if not found:
         raise NoAnswer("no cluster can predict when this job would end", hint="; ".join(notes) or "batchcast doctor")
-    return rows, notes
+    return found, notes
 
 
-def compared(replies: Sequence[Reply], question: Question, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+def compared(replies: Sequence[Reply], question: Question, now: float) -> tuple[list[Offer], list[str]]:
     """Return the offers of all replies, the best first, and one sentence for each problem."""
-    notes = _shared([(reply.cluster.name, reply.answer.warnings) for reply in replies])
-    rows: list[dict[str, Any]] = []
+    notes = _shared([(reply.cluster.name, reply.prediction.warnings) for reply in replies])
+    found: list[Offer] = []
     for reply in replies:
         notes += reply.notes
         try:
-            rows += _offers_of(reply, replies, question, now)
+            found += _offers_of(reply, replies, question, now)
         except UsageError as error:
             notes.append(f"{reply.cluster.name}: left out: {error.message}")
-    return ranked(rows, question.by is not None), notes
+    return ranked(found, question.by is not None), notes
 
 
 def ask_all(
@@ -110,66 +103,40 @@ def ask_all(
     replies: list[Reply] = []
     problems: list[str] = []
     with ThreadPoolExecutor(max(len(configuration.clusters), 1)) as pool:
-        waiting: list[tuple[Cluster, dict[str, str], list[str], Any]] = []
+        waiting: list[tuple[Cluster, Request, list[str], Any]] = []
         for cluster in (one for one in configuration.clusters if only in ("", one.name)):
             try:
-                options, notes = translated(question.options, configuration.home, cluster)
+                request, notes = translated(question.request, configuration.home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
-            task = pool.submit(_ask_service, cluster, options, question.any_size) if cluster.service else None
-            waiting.append((cluster, options, notes, task))
-        for cluster, options, notes, task in waiting:
+            task = pool.submit(ask_service, cluster, request, question.any_size) if cluster.service else None
+            waiting.append((cluster, request, notes, task))
+        for cluster, request, notes, task in waiting:
             try:
                 if task:
-                    answer = task.result()
+                    prediction = task.result()
                 else:
                     its_own = settings.replaced(store=cluster.store, cluster=cluster.name)
                     sent, any_size = question.sent.get(cluster.name, ()), question.any_size
-                    answer = answer_where(its_own, options, viewer, now, None, any_size, spread=True, sent=sent)
-                about = str(answer.log.get("cluster", ""))
+                    prediction = checked(
+                        answer_where(its_own, request, viewer, now, None, any_size, spread=True, sent=sent)
+                    )
+                about = prediction.log.cluster
                 if about.lower() != cluster.name.lower():  # for example because a wrong socket is configured
                     what = f"its store or service answers for {about}: correct [[cluster]] {cluster.name}"
                     raise UsageError(what)
-                replies.append(Reply(cluster, options, answer, [*notes, *_clock(cluster, answer, now)]))
+                replies.append(Reply(cluster, request, prediction, [*notes, *_clock(cluster, prediction, now)]))
             except BatchcastError as error:
                 problems.append(f"{cluster.name}: {NO_ANSWER}: {error.message}")
     return replies, problems
 
 
-def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -> Answer:
-    """Return the answer of a cluster's service; Unreachable if it does not answer, Refused if the token is wrong."""
-    token = ""
-    if cluster.token_file:
-        try:
-            token = Path(cluster.token_file).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise Unreachable(f"its token file {cluster.token_file} cannot be read: {error.strerror}") from None
-    given = {**options, "spread": "yes", **({"any-size": "yes"} if any_size else {})}
-    client = Client(cluster.service)
-    client.token = token  # never $BATCHCAST_TOKEN, which is for another service
-    try:
-        status, body = client.get(f"/v1/where?{urlencode(given)}", "", time.monotonic() + cluster.patience_s)
-        document = json.loads(body)
-    except TimeoutError:
-        late = f"did not answer within {cluster.patience_s:g} s (setting patience_s)"
-        raise Unreachable(f"its service {cluster.service} {late}") from None
-    except UnsafeAddressError as error:
-        raise UsageError(f"its service {cluster.service}: {error}") from None
-    except (OSError, ValueError, IndexError) as error:
-        raise Unreachable(f"its service {cluster.service} does not answer: {error}") from None
-    if status == 401:
-        where = cluster.token_file or "[[cluster]] has no token_file"
-        raise Refused(f"its service rejects the token ({where}): it is wrong or expired; ask its operator for one")
-    return answer_of(document)
-
-
-def _clock(cluster: Cluster, answer: Answer, now: float) -> list[str]:
+def _clock(cluster: Cluster, prediction: Prediction, now: float) -> list[str]:
     """Return a warning if the cluster's clock differs. Predictions do not depend on the clock, because waits are
     durations.
     """
-    there = float(answer.settings.get("now_s") or now)
-    if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
+    if abs(apart := (prediction.settings.now_s or now) - now) <= CLOCKS_APART_S + cluster.patience_s:
         return []
     ahead = "ahead of" if apart > 0 else "behind"
     return [f"{cluster.name}: its clock is {span(abs(apart))} {ahead} this computer's; times are given by this one"]
@@ -184,35 +151,38 @@ def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"{', '.join(names)}: {text}" for text, names in by.items()]
 
 
-def _offers_of(reply: Reply, everyone: Sequence[Reply], question: Question, now: float) -> list[dict[str, Any]]:
-    """Return one row for each partition, QOS and size at which the job can be submitted to this cluster."""
-    cluster, name = reply.cluster, str(question.options.get("job-name", ""))
+def _offers_of(reply: Reply, everyone: Sequence[Reply], question: Question, now: float) -> list[Offer]:
+    """Return one offer for each partition, QOS and size at which the job can be submitted to this cluster."""
+    cluster, name = reply.cluster, question.request.options.get("job-name", "")
     transfer_s = cluster.transfer_s(question.inputs)
-    completed = {each.cluster.name: each.own_runs.get(name, (0.0,))[0] for each in everyone}
+    completed = {each.cluster.name: each.prediction.log.own_runs.get(name, (0.0,))[0] for each in everyone}
     best = max(everyone, key=lambda each: completed[each.cluster.name])
-    ways = [way for way in reply.answer.results if way["what"] == AS_REQUESTED or question.any_size]
-    rows = []
-    for way in ways:
-        runs, factor = [or_inf(run) for run in way["runs_s"]], SAME
+    found = []
+    for predicted, changed, what in reply.ways():
+        if not (predicted.change.is_as_requested or question.any_size):
+            continue
+        runs, factor = predicted.runs_s, SAME
         if completed[cluster.name] < ENOUGH_RUNS <= completed[best.cluster.name]:
-            same = next((w for w in best.answer.results if w["what"] == way["what"]), None)
+            same = next((each for each, _, words in best.ways() if words == what), None)
             if same is not None:
-                factor = ratio(best.own_runs, reply.own_runs, best.cluster.speed, cluster.speed)
-                runs = [or_inf(run) for run in same["runs_s"]]
-        rows.append(_row(reply, way, runs, factor, transfer_s, question, now))
-    return rows
+                speeds = best.cluster.speed, cluster.speed
+                factor = ratio(best.prediction.log.own_runs, reply.prediction.log.own_runs, *speeds)
+                runs = same.runs_s
+        command = command_of(reply, changed, question.request)
+        found.append(_offer(reply, predicted, what, command, [*map(or_inf, runs)], factor, transfer_s, question, now))
+    return found
 
 
-def _row(
-    reply: Reply, offer: Mapping[str, Any], runs: Sequence[float], factor: Ratio, transfer_s: float, question: Question,
-    now: float,
-) -> dict[str, Any]:  # fmt: skip
-    """Return one offer as a flat dictionary; times are epoch seconds of this computer's clock."""
-    limit = or_inf(offer["limit_s"])
+def _offer(
+    reply: Reply, predicted: Predicted, what: str, command: str, runs: Sequence[float], factor: Ratio,
+    transfer_s: float, question: Question, now: float,
+) -> Offer:  # fmt: skip
+    """Return one offer; times are epoch seconds of this computer's clock."""
+    limit = or_inf(predicted.limit_s)
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
-    waits = [or_inf(wait) for wait in offer["waits_s"]]
+    waits = [or_inf(wait) for wait in predicted.waits_s]
     # The service's clock may differ from this computer's clock, so `begin` is used relative to the service's time.
-    later = max(float(offer["begin_s"]) - float(reply.answer.settings.get("now_s") or now), 0.0)
+    later = max(predicted.begin_s - (reply.prediction.settings.now_s or now), 0.0)
     ready = now + max(transfer_s, later)
     done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
     factors = {name: correction(question.lateness.get(name, ()), level) for name, level in LEVELS.items()}
@@ -221,53 +191,57 @@ def _row(
     left = math.nan if question.by is None else (question.by - now) / slow - (ready - now)
     typical = sorted(scaled)[len(scaled) // 2] if scaled else math.nan
     begun, (low, high) = combined(waits, [0.0]), factor.interval
-    return {
-        "cluster": reply.cluster.name,
-        **{name: offer[name] for name in ("partition", "qos", "what")},
-        "command": command_of(reply, offer, question.options),
-        **{name: offer[name] for name in ("procs", "limit_s")},
-        "transfer_s": transfer_s,
-        "likely_start_s": ready + begun.quantile(0.5),
-        "by_90_start_s": ready + begun.quantile(0.9),
-        "likely_run_s": typical,
+    return Offer(
+        cluster=reply.cluster.name,
+        partition=predicted.change.partition,
+        qos=predicted.qos,
+        what=what,
+        command=command,
+        procs=predicted.procs,
+        limit_s=math.nan if predicted.limit_s is None else predicted.limit_s,
+        transfer_s=transfer_s,
+        likely_start_s=ready + begun.quantile(0.5),
+        by_90_start_s=ready + begun.quantile(0.9),
+        likely_run_s=typical,
         **ends,
         **{f"{name}_factor": factor for name, factor in factors.items()},
-        "by_90_end_comonotone_s": now + slow * (ready - now + worst.quantile(0.9)),
-        "expected_end_s": ready + done.expected,
-        "chance_done_by": math.nan if question.by is None else done.chance(left),
-        "core_hours": offer["procs"] * typical / 3600.0,
-        "run_ratio": factor.value,
-        "run_ratio_low": low,
-        "run_ratio_high": high,
-        "run_ratio_basis": factor.basis,
-        "dependence": INDEPENDENT,
-        "basis": offer["basis"],
-        "snapshot_s": reply.answer.log.get("snapshot_s"),
-    }
+        by_90_end_comonotone_s=now + slow * (ready - now + worst.quantile(0.9)),
+        expected_end_s=ready + done.expected,
+        chance_done_by=math.nan if question.by is None else done.chance(left),
+        core_hours=predicted.procs * typical / 3600.0,
+        run_ratio=factor.value,
+        run_ratio_low=low,
+        run_ratio_high=high,
+        run_ratio_basis=factor.basis,
+        dependence=INDEPENDENT,
+        basis=predicted.basis,
+        snapshot_s=reply.prediction.log.snapshot_s,
+    )
 
 
-def command_of(reply: Reply, offer: Mapping[str, Any], requested: Mapping[str, str]) -> str:
-    """Return the submit command without the script: sbatch, the offer's options, and the translated options."""
-    shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(offer["flags"]))}
-    new = {name: value for name, value in reply.options.items() if name not in shown and requested.get(name) != value}
+def command_of(reply: Reply, changed: Request, requested: Request) -> str:
+    """Return the submit command without the script: sbatch, the options of the way, and the translated options."""
+    shown = changed.options.keys() & set(FLAGS)
+    new = {name: value for name, value in reply.request.options.items()
+           if name not in shown and requested.options.get(name) != value}  # fmt: skip
     more = [f"--{name}={shlex.quote(value)}" for name, value in new.items()]
-    return " ".join([shlex.join(reply.cluster.words("sbatch")), str(offer["flags"]), *more]).strip()
+    return " ".join([shlex.join(reply.cluster.words("sbatch")), changed.flags, *more]).strip()
 
 
-def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
+def ranked(offers: Sequence[Offer], deadline: bool) -> list[Offer]:
     """Sort offers by expected end; with a deadline, by the probability to meet it, then by expected end.
 
     Core-hours decide only between offers with equal ends. If core-hours came first, a job that meets its deadline
     everywhere could end hours later to save a minute of run time.
     """
-    chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
+    chances = [offer.chance_done_by for offer in offers if offer.chance_done_by == offer.chance_done_by]
 
-    def sort_key(row: Mapping[str, Any]) -> tuple[float, ...]:
-        end = or_inf(row["expected_end_s"])
+    def sort_key(offer: Offer) -> tuple[float, ...]:
+        end = or_inf(offer.expected_end_s)
         if not deadline or not chances:
-            return (end, row["by_90_end_s"], row["core_hours"])
-        chance = row["chance_done_by"] if row["chance_done_by"] == row["chance_done_by"] else -1.0
+            return (end, offer.by_90_end_s, offer.core_hours)
+        chance = offer.chance_done_by if offer.chance_done_by == offer.chance_done_by else -1.0
         is_best = chance >= max(chances) - TIES_WITHIN
-        return (not is_best, 0.0 if is_best else -chance, end, row["core_hours"])
+        return (not is_best, 0.0 if is_best else -chance, end, offer.core_hours)
 
-    return sorted(rows, key=sort_key)
+    return sorted(offers, key=sort_key)

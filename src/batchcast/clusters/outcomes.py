@@ -79,8 +79,9 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
     the predicted mean end on the home cluster minus the actual end. The end on the home cluster is only a prediction,
     because the job did not run there. The interval of the mean gain is a bootstrap over submissions.
 
-    >>> offers = [{"cluster": "b", "likely_end_s": 90.0, "by_90_end_s": 120.0, "expected_end_s": 95.0},
-    ...           {"cluster": "a", "likely_end_s": 150.0, "by_90_end_s": 300.0, "expected_end_s": 160.0}]
+    >>> from batchcast.store.ledger import Offer
+    >>> offers = [Offer(cluster="b", likely_end_s=90.0, by_90_end_s=120.0, expected_end_s=95.0),
+    ...           Offer(cluster="a", likely_end_s=150.0, by_90_end_s=300.0, expected_end_s=160.0)]
     >>> entry = Entry("t", None, 0.0, "d", "job.sh", "b", [], offers, SUBMITTED, "7", None, 50.0, 100.0)
     >>> row, = judge([entry] * 3, "a")
     >>> row["right"], row["gain_mean_s"], row["gain_low_s"], row["coverage_90"]
@@ -92,13 +93,13 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
     right, gains, held = [], [], []
     for one in ended:
         end, chosen = float(one.end_time or math.nan), one.offers[0]
-        others = [or_inf(row["likely_end_s"]) for row in one.offers if row["cluster"] != one.cluster]
+        others = [or_inf(row.likely_end_s) for row in one.offers if row.cluster != one.cluster]
         right.append(all(end <= other for other in others))
-        held.append(end <= or_inf(chosen["by_90_end_s"]))
-        at_home = next((row for row in one.offers if row["cluster"].lower() == home.lower()), None)
+        held.append(end <= or_inf(chosen.by_90_end_s))
+        at_home = next((row for row in one.offers if row.cluster.lower() == home.lower()), None)
         if one.cluster.lower() == home.lower():
             gains.append(0.0)
-        elif at_home is not None and math.isfinite(expected := or_inf(at_home["expected_end_s"])):
+        elif at_home is not None and math.isfinite(expected := or_inf(at_home.expected_end_s)):
             gains.append(expected - end)
     low, high = _interval(gains)
     return [

@@ -9,13 +9,13 @@ import re
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import BatchcastError, InputError, NoAnswer, Unreachable
 from ..formats.slurm.sbatch import parse_script
-from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
+from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger, Offer
 from ..units import span
 from .configured import Cluster, run_client
 
@@ -46,14 +46,15 @@ class Sent(NamedTuple):
 def submit(
     ledger: Ledger,
     clusters: Mapping[str, Cluster],
-    offers: Sequence[Mapping[str, Any]],
+    offers: Sequence[Offer],
     script: str,
     arguments: Sequence[str],
     now: float,
+    tell: Callable[[str], object],
     key: str | None = None,
 ) -> Sent:
     """Submit to the first cluster of `offers` that accepts the job; a second call with the same `key` returns the same
-    job.
+    job. Each command is passed to `tell` before it runs.
 
     Raises NoAnswer if every cluster rejects the job, and Unreachable if an earlier attempt may have become a job and
     its cluster does not answer.
@@ -65,17 +66,18 @@ def submit(
         raise InputError(f"{script}: cannot be read: {error.strerror}", hint="give the script for sbatch") from None
     words = "\0".join([os.path.abspath(script), *arguments, text, key or ""])
     digest = hashlib.sha256(words.encode(errors="replace")).hexdigest()[:32]
-    best = list({str(row["cluster"]): row for row in reversed(offers)}.values())[::-1]
+    best = list({offer.cluster: offer for offer in reversed(offers)}.values())[::-1]
     notes: list[str] = []
     with ledger.alone() as lock:
         if found := _earlier(ledger, clusters, digest, key, now):
             return Sent(found, again=True)
-        for k, row in enumerate(best):
+        for k, offer in enumerate(best):
             token = secrets.token_hex(8)
-            command, stdin = _command(str(row["command"]), text, script, arguments, token)
-            ordered = [row, *best[:k], *best[k + 1 :]]
-            entry = Entry(token, key, now, digest, os.path.abspath(script), str(row["cluster"]), command, ordered)
+            command, stdin = _command(offer.command, text, script, arguments, token)
+            ordered = [offer, *best[:k], *best[k + 1 :]]
+            entry = Entry(token, key, now, digest, os.path.abspath(script), offer.cluster, command, ordered)
             ledger.add(entry)
+            tell(f"{offer.cluster}: {shlex.join(command)}{f' < {shlex.quote(script)}' if stdin else ''}")
             job_id, said = _run(command, stdin, lock)
             if job_id:
                 ledger.note(token, SUBMITTED, job_id)
@@ -181,7 +183,7 @@ def _command(offered: str, text: str, script: str, arguments: Sequence[str], tok
     Over ssh, the content of the script is sent as stdin, because its path may not exist on the remote host. The words
     are quoted, because the remote shell splits them again.
     """
-    words, options = shlex.split(offered), parse_script(text)
+    words, options = shlex.split(offered), parse_script(text).options
     comment = f"{options.get('comment', '')} {MARK}{token}".strip()  # after the script's own comment, if any
     more = ["--parsable", f"--comment={comment}"]
     if os.path.basename(words[0]) != "ssh":

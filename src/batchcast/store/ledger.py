@@ -18,6 +18,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct, structs
+
+from ..formats.slurm.sbatch import Request
 from ..units import format_duration
 
 CHOSEN, SUBMITTED, REJECTED, ABSENT = "chosen", "submitted", "rejected", "absent"
@@ -31,6 +34,54 @@ _TABLE = """CREATE TABLE IF NOT EXISTS sent (
 MARK = "sent-by-batchcast:"
 
 
+class Offer(Struct, frozen=True, kw_only=True):
+    """A way to submit a job to one cluster, with the predicted end. Times are epoch seconds of this computer, and
+    unknown numbers are NaN.
+    """
+
+    cluster: str
+    partition: str = ""
+    qos: str | None = None
+    what: str = ""  # What the way changes, in words
+    command: str = ""  # The submit command without the script
+    procs: float = 1.0
+    limit_s: float = math.nan
+    transfer_s: float = 0.0  # Time to copy the input files
+    likely_start_s: float = math.nan
+    by_90_start_s: float = math.nan
+    likely_run_s: float = math.nan
+    likely_end_s: float = math.nan
+    by_90_end_s: float = math.nan
+    # How much later than predicted the user's earlier jobs ended; the two ends above are corrected by these factors
+    likely_end_s_factor: float = 1.0
+    by_90_end_s_factor: float = 1.0
+    by_90_end_comonotone_s: float = math.nan  # If the longest wait comes with the longest run time
+    expected_end_s: float = math.nan
+    chance_done_by: float = math.nan
+    core_hours: float = math.nan
+    # Run time on this cluster divided by the run time where the user's jobs have run, and its 90 % interval
+    run_ratio: float = 1.0
+    run_ratio_low: float = 1.0
+    run_ratio_high: float = 1.0
+    run_ratio_basis: str = ""
+    dependence: str = ""
+    basis: str = ""
+    snapshot_s: float | None = None
+
+    @staticmethod
+    def read(recorded: Mapping[str, Any]) -> Offer:
+        """Return an offer of a ledger or journal; fields of other versions are ignored."""
+        names = Offer.__struct_fields__
+        return Offer(**{name: value for name, value in recorded.items() if name in names and value is not None})
+
+    @property
+    def request(self) -> Request:
+        """The request by which the job counts in a simulated queue."""
+        options = {"ntasks": f"{self.procs:g}"}
+        options |= {"partition": self.partition} if self.partition else {}
+        return Request(options | ({"time": format_duration(self.limit_s)} if self.limit_s > 0 else {}))
+
+
 class Entry(NamedTuple):
     """One submission. `offers` has the best offer of each cluster; the chosen offer comes first."""
 
@@ -41,26 +92,12 @@ class Entry(NamedTuple):
     script: str
     cluster: str
     command: Sequence[str]
-    offers: Sequence[Mapping[str, Any]]
+    offers: Sequence[Offer]
     state: str = CHOSEN
     job_id: str | None = None
     answer: str | None = None
     start_time: float | None = None
     end_time: float | None = None
-
-
-def chosen_options(offer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sbatch options of an offer that determine how its job counts in a simulated queue.
-
-    >>> chosen_options({"procs": 4, "partition": "main", "limit_s": 600.0})
-    {'ntasks': '4', 'partition': 'main', 'time': '00:10:00'}
-    """
-    options = {"ntasks": f"{offer['procs']:g}"}
-    if offer.get("partition"):
-        options["partition"] = str(offer["partition"])
-    if offer.get("limit_s"):
-        options["time"] = format_duration(offer["limit_s"])
-    return options
 
 
 def ledger_path(env: Mapping[str, str]) -> Path:
@@ -109,7 +146,8 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def add(self, entry: Entry) -> None:
         """Write a new entry. The entry is on the disk when this function returns."""
-        values = [json.dumps(each) if isinstance(each, list | tuple) else each for each in entry]
+        offers = json.dumps([structs.asdict(offer) for offer in entry.offers])
+        values = entry._replace(command=json.dumps(entry.command), offers=offers)  # type: ignore[arg-type]
         marks = ", ".join("?" * len(values))
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
@@ -135,15 +173,15 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the entries of submissions since a time, the oldest first."""
         return self._read("at >= ?", (since,))
 
-    def sent_since(self, since: float) -> dict[str, list[tuple[float, dict[str, str]]]]:
-        """Return the jobs submitted since an instant, by cluster: the time of each and its sbatch options.
+    def sent_since(self, since: float) -> dict[str, list[tuple[float, Request]]]:
+        """Return the jobs submitted since an instant, by cluster: the time of each and its request.
 
         A collector that has not queried Slurm since that instant does not know these jobs.
         """
-        found: dict[str, list[tuple[float, dict[str, str]]]] = {}
+        found: dict[str, list[tuple[float, Request]]] = {}
         for one in self.entries(since):
             if one.state == SUBMITTED and one.offers:
-                found.setdefault(one.cluster, []).append((one.at, chosen_options(one.offers[0])))
+                found.setdefault(one.cluster, []).append((one.at, one.offers[0].request))
         return found
 
     def lateness(self, name: str, now: float) -> list[float]:
@@ -156,12 +194,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         """
         found = []
         for one in self.entries():
-            told = one.offers[0].get(name) if one.state == SUBMITTED and one.offers else None
+            told = getattr(one.offers[0], name) if one.state == SUBMITTED and one.offers else math.nan
             is_cancelled = one.end_time is not None and one.start_time is None
-            if told is None or not one.at < told < math.inf or is_cancelled:
+            if not one.at < told < math.inf or is_cancelled:
                 continue
             taken = (now if one.end_time is None else one.end_time) - one.at
-            ratio = taken / (told - one.at) * one.offers[0].get(f"{name}_factor", 1.0)
+            ratio = taken / (told - one.at) * getattr(one.offers[0], f"{name}_factor")
             if one.end_time is not None or one.at + taken > told:
                 found.append((one.at + taken, ratio))
         return [ratio for _, ratio in sorted(found)]
@@ -169,5 +207,10 @@ class Ledger(AbstractContextManager["Ledger"]):
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
         """Return the entries that meet an SQL condition, the oldest first."""
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
-        texts = {"command", "offers"}
-        return [Entry(*(json.loads(v) if n in texts else v for n, v in zip(Entry._fields, row))) for row in rows]
+        entries = map(Entry._make, rows)
+        return [one._replace(command=json.loads(str(one.command)), offers=_offers(str(one.offers))) for one in entries]
+
+
+def _offers(text: str) -> list[Offer]:
+    """Return the offers in a column of the ledger."""
+    return [Offer.read(each) for each in json.loads(text)]

@@ -18,7 +18,9 @@ from batchcast.broker.live import Journal
 from batchcast.broker.on_clusters import ClusterBroker, Counted, Job
 from batchcast.broker.preference import ByPreference
 from batchcast.errors import NoAnswer, Unreachable, UsageError
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.predict.registry import make
+from batchcast.store.ledger import Offer
 
 EVENTS = MappingRule(None)
 
@@ -28,8 +30,8 @@ class Killed(Exception):
 
 
 class Queues:
-    """Clusters that run one job at a time: a job of `options["run"]` seconds ends after the jobs that were sent before
-    it.
+    """Clusters that run one job at a time: a job of the option `run` (seconds) ends after the jobs that were sent
+    before it.
 
     `jobs` are the submitted jobs by key, as a user's ledger records them; `jobs` survives the broker.
     """
@@ -44,30 +46,31 @@ class Queues:
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
         if "run" not in fields:
             raise UsageError("no run")
-        return Job(
-            str(fields["id"]), "job.sh", {"time": str(fields["run"])}, (), float(fields.get("deadline", math.inf))
-        )
+        request, deadline = Request({"run": str(fields["run"])}), float(fields.get("deadline", math.inf))
+        return Job(str(fields["id"]), "job.sh", request, (), deadline)
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
         names = [name for name in self.names if only in ("", name)]
-        ahead = {name: sum(60.0 * float(sent["time"][3:5]) for _, sent in counted.get(name, ())) for name in names}
+        ahead = {
+            name: sum(60.0 * float(sent.options["time"][3:5]) for _, sent in counted.get(name, ())) for name in names
+        }
         answers = {name: now + self.busy[name] + ahead[name] for name in names if name not in self.silent}
         return answers, [f"{name}: no answer: it is away" for name in names if name in self.silent]
 
-    def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
-        run = float(job.options["time"])
+    def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[Offer]:
+        run = float(job.request.options["run"])
         rows = [
-            {"cluster": name, "partition": "main", "command": "sbatch", "procs": 1, "limit_s": run,
-             "likely_start_s": start, "likely_end_s": start + run, "by_90_end_s": start + run,
-             "chance_done_by": float(start + run <= job.deadline)} for name, start in answers.items()
+            Offer(cluster=name, partition="main", command="sbatch", limit_s=run, likely_start_s=start,
+                  likely_end_s=start + run, by_90_end_s=start + run, chance_done_by=float(start + run <= job.deadline))
+            for name, start in answers.items()
         ]  # fmt: skip
-        return sorted(rows, key=lambda row: row["likely_end_s"])
+        return sorted(rows, key=lambda row: row.likely_end_s)
 
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
+    def send(self, job: Job, offers: Sequence[Offer], now: float, key: str) -> tuple[str, str]:
         if self.before_send is not None:
             self.before_send()
         if key not in self.jobs:
-            self.jobs[key] = (offers[0]["cluster"], str(len(self.jobs) + 1))
+            self.jobs[key] = (offers[0].cluster, str(len(self.jobs) + 1))
         if self.lost:
             raise Unreachable("the answer was lost")
         return self.jobs[key]

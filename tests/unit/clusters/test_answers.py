@@ -12,6 +12,8 @@ import pytest
 from batchcast.clusters.configured import Cluster, configured, translated
 from batchcast.clusters.finish import COMONOTONE, combined, correction, ratio
 from batchcast.clusters.offers import ranked
+from batchcast.formats.slurm.sbatch import Request
+from batchcast.store.ledger import Offer
 
 SHARES = [(k + 0.5) / 20 for k in range(20)]
 
@@ -76,22 +78,22 @@ def test_an_operators_figure_comes_before_jobs_and_no_evidence_is_said() -> None
 
 
 def test_a_deadline_that_is_met_or_missed_everywhere_leaves_the_earliest_end_as_the_best() -> None:
-    def offer(name: str, chance: float, end: float, hours: float) -> dict[str, object]:
-        return {"cluster": name, "chance_done_by": chance, "expected_end_s": end, "core_hours": hours}
+    def offer(name: str, chance: float, end: float, hours: float) -> Offer:
+        return Offer(cluster=name, chance_done_by=chance, expected_end_s=end, core_hours=hours)
 
     for chance in (1.0, 0.0):
         rows = [offer("cheap", chance, 7200.0, 1.0), offer("early", chance, 600.0, 1.1)]
-        assert [row["cluster"] for row in ranked(rows, True)] == ["early", "cheap"]
+        assert [row.cluster for row in ranked(rows, True)] == ["early", "cheap"]
     rows = [offer("late", 0.2, 600.0, 1.0), offer("sure", 0.9, 900.0, 1.0), offer("likely", 0.7, 500.0, 1.0)]
-    assert [row["cluster"] for row in ranked(rows, True)] == ["sure", "likely", "late"]
+    assert [row.cluster for row in ranked(rows, True)] == ["sure", "likely", "late"]
 
 
 def test_gpu_types_and_full_nodes_are_written_as_the_other_cluster_has_them() -> None:
     home = Cluster(name="a", store="x", cores_per_node=64)
     there = Cluster(name="b", store="x", cores_per_node=128, translate={"gpu": {"a100": "h100"}})
     asked = {"nodes": "4", "ntasks-per-node": "64", "gpus-per-node": "a100:2", "gres": "gpu:v100:1"}
-    new, notes = translated(asked, home, there)
-    assert new == {"nodes": "2", "ntasks-per-node": "128", "gpus-per-node": "h100:2", "gres": "gpu:v100:1"}
+    new, notes = translated(Request(asked), home, there)
+    assert new.options == {"nodes": "2", "ntasks-per-node": "128", "gpus-per-node": "h100:2", "gres": "gpu:v100:1"}
     assert notes == ["b: no translation of GPU type 'v100': requested without a change"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from batchcast.clusters.configured import Cluster
 from batchcast.clusters.submit import Sent, forget, look_up, submit
 from batchcast.errors import BatchcastError, NoAnswer, Unreachable
-from batchcast.store.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger
+from batchcast.store.ledger import CHOSEN, MARK, SUBMITTED, Entry, Ledger, Offer
 
 SBATCH = """#!/bin/sh
 # a slurmctld that takes the job, and a client that may be stopped before or after, or lose the answer
@@ -31,9 +31,11 @@ SQUEUE = '#!/bin/sh\n[ -e "$LAB/away" ] && { echo "Unable to contact" >&2; exit 
 SACCT = "#!/bin/sh\nexit 0\n"
 SCONTROL = '#!/bin/sh\necho "AccountingStoreFlags    = (null)"\n'
 OFFERS = [
-    {"cluster": "beta", "command": "sbatch --partition=main", "likely_end_s": 9.0, "by_90_end_s": 9.0},
-    {"cluster": "alpha", "command": "sbatch --partition=main", "likely_end_s": 19.0, "by_90_end_s": 19.0},
+    Offer(cluster="beta", command="sbatch --partition=main", likely_end_s=9.0, by_90_end_s=9.0),
+    Offer(cluster="alpha", command="sbatch --partition=main", likely_end_s=19.0, by_90_end_s=19.0),
 ]
+TOLD: list[str] = []
+"""The commands that were announced."""
 CLUSTERS = {name: Cluster(name=name, store="x") for name in ("alpha", "beta")}
 
 
@@ -59,7 +61,7 @@ def queue(lab: Path) -> list[str]:
 
 def send(lab: Path, now: float = 1000.0, key: str | None = None) -> Sent:
     with Ledger(lab / "ledger.db") as ledger:
-        return submit(ledger, CLUSTERS, OFFERS, str(lab / "job.sh"), [], now, key)
+        return submit(ledger, CLUSTERS, OFFERS, str(lab / "job.sh"), [], now, TOLD.append, key)
 
 
 def test_the_choice_is_written_down_and_the_job_carries_its_token_beside_its_own_comment(lab: Path) -> None:
@@ -68,7 +70,7 @@ def test_the_choice_is_written_down_and_the_job_carries_its_token_beside_its_own
     assert queue(lab) == [f"1=mine {MARK}{sent.entry.token}"]
     with Ledger(lab / "ledger.db") as ledger:
         (entry,) = ledger.entries()
-    assert (entry.state, entry.offers[0]["cluster"], entry.offers[1]["cluster"]) == (SUBMITTED, "beta", "alpha")
+    assert (entry.state, entry.offers[0].cluster, entry.offers[1].cluster) == (SUBMITTED, "beta", "alpha")
     assert send(lab, 2000.0).entry.job_id == "2", "the same script may be submitted again on purpose"
 
 

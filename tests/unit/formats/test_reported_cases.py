@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.formats.slurm.sbatch import gpus, parse_script, processors
+from batchcast.formats.slurm.sbatch import parse_script
 from batchcast.service.answers.efficiency import of_logs
 from batchcast.table import Nominal, Trace
 from batchcast.trace import read_trace
@@ -66,9 +66,9 @@ def test_a_captured_partition_without_nodes_is_read(shared: Path) -> None:
 
 @pytest.mark.parametrize(("name", "size"), [("cpus-per-gpu.sh", (32.0, 4.0)), ("hash-in-name.sh", (16.0, 0.0))])
 def test_a_script_is_as_large_as_sbatch_makes_it(shared: Path, name: str, size: tuple[float, float]) -> None:
-    options = parse_script(case(shared, name).read_text(encoding="utf-8"))
-    assert (processors(options)[0], gpus(options)) == size
-    assert options["time"] == ("01:00:00" if name == "cpus-per-gpu.sh" else "1:00:00")
+    request = parse_script(case(shared, name).read_text(encoding="utf-8"))
+    assert (request.procs, request.gpus) == size
+    assert request.options["time"] == ("01:00:00" if name == "cpus-per-gpu.sh" else "1:00:00")
 
 
 REPORTED: dict[str, list[tuple[Any, ...]]] = {  # job, its name, state, seconds, GPUs and their share

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batchcast.errors import BatchcastError, InputError
 from batchcast.formats.slurm import squeue
 from batchcast.formats.slurm.reasons import plain_reason
-from batchcast.formats.slurm.sbatch import parse_script, processors
+from batchcast.formats.slurm.sbatch import parse_script
 from batchcast.formats.slurm.scontrol import parse_config, parse_records
 from batchcast.formats.slurm.squeue import parse_marked
 
@@ -162,6 +162,6 @@ def test_reasons_in_plain_language(reason: str, words: str) -> None:
 def test_a_script_is_read_as_sbatch_reads_it() -> None:
     head = "#!/bin/sh\n# a comment\n#SBATCH -N2 --ntasks-per-node=4\n#SBATCH --time 1-0 # a day\n"
     text = head + "\nmodule x\n#SBATCH -n 99\n"
-    options = parse_script(text)
-    assert options == {"nodes": "2", "ntasks-per-node": "4", "time": "1-0"}
-    assert processors(options) == (8.0, 2.0)
+    request = parse_script(text)
+    assert request.options == {"nodes": "2", "ntasks-per-node": "4", "time": "1-0"}
+    assert (request.procs, request.nodes) == (8.0, 2.0)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...clusters.configured import Configured
     from ...service.answers.answer import Answer
     from ...service.settings import Settings
+    from ...store.ledger import Offer
 
 SBATCH = {
     "-p, --partition TEXT": "partition, as for sbatch",
@@ -127,7 +128,7 @@ def _answer(
     if options["script"] is not None and clusters is None:
         return _answer_of_script(settings, options, now)
     if clusters is not None:
-        return ask_clusters(clusters, settings, options, _sbatch(options), now)
+        return ask_clusters(clusters, settings, options, _sbatch(options), now)[1]
     from ...service.answers import fallback, questions
     from ...service.settings import own_name
 
@@ -172,12 +173,12 @@ def _clusters(names: str | None, inputs: Sequence[str]) -> Configured | None:
 def _answer_of_script(settings: Settings, options: Mapping[str, Any], now: float) -> Answer:
     """Answer `--test`; with `--where`, for every way to submit the script; with `--chunks`, for every chunk length."""
     from ...service.answers.fallback import answer_or_ask_service
-    from ...service.answers.forecaster import options_of
+    from ...service.answers.forecaster import read_request
     from ...service.answers.script import answer_chunks, answer_options, answer_where, parse_chunks
 
     chunks = None if options["chunks"] is None else parse_chunks(options["chunks"])
-    request, ignored = options_of(options["script"], _sbatch(options))
-    say_ignored(ignored)
+    request = read_request(options["script"], _sbatch(options))
+    say_ignored(request.not_heard)
     asked = (settings, request, myself(), now)
     if chunks is not None:
         return answer_chunks(*asked, *chunks)
@@ -187,9 +188,9 @@ def _answer_of_script(settings: Settings, options: Mapping[str, Any], now: float
         # the file belongs to the user, so this process reads the store instead of asking the service
         return answer_options(*asked, open_machine(options["machine"]))
     if not options["where"]:
-        return answer_or_ask_service(settings, "test", request, partial(answer_options, *asked))
+        return answer_or_ask_service(settings, "test", request.heard, partial(answer_options, *asked))
     until, any_size = deadline_of(options["by"], now), options["any_size"]
-    parameters = {**request, **({} if until is None else {"by": f"uts{until:.0f}"})}
+    parameters = {**request.heard, **({} if until is None else {"by": f"uts{until:.0f}"})}
     parameters |= {"any-size": "yes"} if any_size else {}
     return answer_or_ask_service(settings, "where", parameters, partial(answer_where, *asked, until, any_size))
 
@@ -251,32 +252,35 @@ def ask_clusters(
     sbatch_options: Mapping[str, Any],
     now: float,
     strict: bool = False,
-) -> Answer:
-    """Return the offers of all clusters for a script, the best first.
+) -> tuple[list[Offer], Answer]:
+    """Return the offers of all clusters for a script, the best first, and the answer that has them as results.
 
     `options` has the script, the deadline (`by`), the input files and whether other sizes are compared (`any_size`);
     `sbatch_options` has options of sbatch that replace the script's. If `strict`, a missing input file is an error.
     """
+    from msgspec import structs
+
     from ...clusters.configured import inputs_of
     from ...clusters.offers import Question, offers
-    from ...service.answers.answer import INPUTS, Answer
-    from ...service.answers.forecaster import options_of
+    from ...service.answers.answer import Answer
+    from ...service.answers.forecaster import read_request
     from ...service.answers.script import check_deadline
 
     by, any_size = deadline_of(options["by"], now), options["any_size"]
     check_deadline(by, now)
-    request, ignored = options_of(options["script"], sbatch_options)
-    request.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
-    say_ignored(ignored)
+    # no input-file features: the other clusters have learned from other jobs
+    request = read_request(options["script"], sbatch_options, inputs=False)
+    say_ignored(request.not_heard)
     files, missing = inputs_of(options["inputs"], clusters.home.files_at)
     if strict and missing:
         raise UsageError(missing[0])
     question = Question(request, files, by, any_size, **_own_record(clusters, now))
-    rows, notes = offers(clusters, settings, question, myself(), now)
-    if by is not None and (best := max(row["chance_done_by"] for row in rows)) < 0.1:
+    found, notes = offers(clusters, settings, question, myself(), now)
+    if by is not None and (best := max(offer.chance_done_by for offer in found)) < 0.1:
         notes.append(f"the deadline is not likely to be met anywhere: the best chance is {best:.0%}")
     shown = {"now_s": now, "by_s": by, "any_size": any_size, "inputs": [one._asdict() for one in files]}
-    return Answer({"clusters": [one.name for one in clusters.clusters]}, shown, [*missing, *notes], rows)
+    log, rows = {"clusters": [one.name for one in clusters.clusters]}, [structs.asdict(offer) for offer in found]
+    return found, Answer(log, shown, [*missing, *notes], rows)
 
 
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:

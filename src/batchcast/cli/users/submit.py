@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,11 @@ from ...units import span
 from ..grammar import option, verb
 from ..output import clock, document, echo, emit, printed, say
 from .start import ask_clusters, print_clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...store.ledger import Offer
 
 
 @verb(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -58,7 +63,9 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
     clusters = chosen(options["cluster"], configured())
     clusters.require()
     now = time.time()
-    reply = ask_clusters(clusters, load(), {**options, "script": script, "any_size": False}, {}, now, strict=True)
+    offers, reply = ask_clusters(
+        clusters, load(), {**options, "script": script, "any_size": False}, {}, now, strict=True
+    )
     if options["dry_run"]:
         if not printed("submit", reply, as_json, False):
             print_clusters(reply.results, now, options["by"] is not None, script)
@@ -66,9 +73,8 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
         return
     say(*(() if as_json else reply.warnings))
     with Ledger(ledger_file) as ledger:
-        sent = submit(
-            ledger, {one.name: one for one in clusters.clusters}, reply.results, script, arguments, now, options["key"]
-        )
+        by_name, tell = {one.name: one for one in clusters.clusters}, partial(echo, err=True)
+        sent = submit(ledger, by_name, offers, script, arguments, now, tell, options["key"])
     job_id, name = str(sent.entry.job_id), sent.entry.cluster
     why = reason(sent.entry.offers, clusters.home.name, now)
     if as_json:
@@ -83,20 +89,21 @@ def command(script: str | None, arguments: tuple[str, ...], forget: str | None, 
     echo(why)
 
 
-def reason(offers: Any, home: str, now: float) -> str:
+def reason(offers: Sequence[Offer], home: str, now: float) -> str:
     """Return why a cluster was chosen: the expected end of the job there, and on the home cluster or the next best
     cluster.
 
-    >>> offers = [{"cluster": "b", "expected_end_s": 600.0}, {"cluster": "a", "expected_end_s": 4200.0}]
+    >>> from batchcast.store.ledger import Offer
+    >>> offers = [Offer(cluster="b", expected_end_s=600.0), Offer(cluster="a", expected_end_s=4200.0)]
     >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]
     ('expected to be done on b', '1 h later')
     """
-    best: Mapping[str, Any] = offers[0]
-    others = [row for row in offers[1:] if row["cluster"] != best["cluster"]]
-    other = next((row for row in others if row["cluster"].lower() == home.lower()), None) or next(iter(others), None)
-    words = f"expected to be done on {best['cluster']}: {clock(best['expected_end_s'], now)}"
-    if other is None or other["expected_end_s"] is None:
+    best = offers[0]
+    others = [offer for offer in offers[1:] if offer.cluster != best.cluster]
+    other = next((offer for offer in others if offer.cluster.lower() == home.lower()), next(iter(others), None))
+    words = f"expected to be done on {best.cluster}: {clock(best.expected_end_s, now)}"
+    if other is None or other.expected_end_s != other.expected_end_s:
         return words
-    later = other["expected_end_s"] - best["expected_end_s"]
+    later = other.expected_end_s - best.expected_end_s
     how = f"{span(abs(later))} {'later' if later >= 0 else 'earlier'}"
-    return f"{words}; on {other['cluster']}: {clock(other['expected_end_s'], now)}, {how}"
+    return f"{words}; on {other.cluster}: {clock(other.expected_end_s, now)}, {how}"

@@ -191,7 +191,7 @@ def submitted(submit_line: str, script: str) -> Submitted:
     (Submitted(signal='', limit=600.0), Submitted(signal='', limit=nan))
     """
     # A --time in the submit line overrides a --time in the script, as in sbatch.
-    named = (parse_script(text).get("time", "") for text in (f"#SBATCH {submit_line}", script))
+    named = (parse_script(text).options.get("time", "") for text in (f"#SBATCH {submit_line}", script))
     try:
         limit = parse_duration(next(filter(None, named), ""))
     except UsageError:

@@ -31,7 +31,7 @@ from ..reader import OwnReader
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
-from .sbatch import command_digest, parse_submit_line, submitted_command
+from .sbatch import command_digest, parse_submit_line
 
 _FROM_OTHER_FIELDS = ("SubmitLine", "ReqTRES", "AllocTRES", "State")
 """Fields of sacct that are parsed to several columns, or to a status."""
@@ -180,7 +180,7 @@ def _option_number(option: str, pattern: str, line: str) -> float:
     >>> _option_number("array", r"%(\\d+)$", "sbatch -a 1-9%2 x")
     2.0
     """
-    value = parse_submit_line(line).get(option)
+    value = parse_submit_line(line).options.get(option)
     match = None if value is None else re.search(pattern, value)
     return math.nan if match is None else float(match[1]) if match[1] else _BARE[option]
 
@@ -284,9 +284,9 @@ class Batch:
         if texts is None:
             return np.full(len(self.lines), -1, dtype=np.int32)
         if option == "command":
-            values = [command_digest(submitted_command(text)) or "" for text in texts]
+            values = [command_digest(parse_submit_line(text).command) or "" for text in texts]
         else:
-            values = [parse_submit_line(text).get(option, "") for text in texts]
+            values = [parse_submit_line(text).options.get(option, "") for text in texts]
         if option == "partition":
             values = [text if "," in text else "" for text in values]
         return words.encode(values)

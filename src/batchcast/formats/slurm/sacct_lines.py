@@ -169,7 +169,7 @@ class _Ways:
         agreeing = []
         for edge in every[line]:
             self.edges = [[edge] if k == line else edges for k, edges in enumerate(every)]
-            if self._agree(parse_submit_line(self.text(line, *edge))):
+            if self._agree(parse_submit_line(self.text(line, *edge)).options):
                 agreeing.append(self.edges)
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 

@@ -8,11 +8,12 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import takewhile
 
 from ...columns import COLUMNS
-from ...units import parse_memory
+from ...units import parse_duration, parse_memory
 from .resources import gpu_type, gres_gpus
 
 _LONG = {
@@ -60,24 +61,194 @@ HEARD = (
     "tres-per-task", "mem-per-cpu", "mem-per-gpu", "exclusive", *NAMED.values(),
 )  # fmt: skip
 """Long names of the options that predictions use."""
+INPUTS = "inputs"
+"""The option of a request that has features of its input files, in JSON, beside sbatch's options."""
 GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task")
+FLAGS = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive", *GPU_OPTIONS)
+"""The options of sbatch in a command that a prediction recommends."""
 
 
-def not_heard(options: Mapping[str, str]) -> list[str]:
-    """Return the options that would affect a job's start and that predictions ignore.
+@dataclass(frozen=True)
+class Request:
+    """What a job's command requests: sbatch's options as they are written, and the numbers that the options mean.
 
-    >>> not_heard({"time": "1:00:00", "nodelist": "n7", "output": "log"})
-    ['--nodelist']
+    Each number is read from the options when it is first needed, and once.
+
+    >>> (one := Request({"nodes": "2", "ntasks-per-node": "8", "mem": "1G"})).procs, one.nodes, one.mem_kib
+    (16.0, 2.0, 2097152.0)
+    >>> Request({"gpus": "4", "cpus-per-gpu": "8"}).procs, Request({"ntasks": "2", "tres-per-task": "cpu:8"}).procs
+    (32.0, 16.0)
+    >>> Request({"gpus-per-node": "4", "nodes": "2"}).gpus, Request({"ntasks": "2", "tres-per-task": "gres/gpu=1"}).gpus
+    (8.0, 2.0)
     """
-    return [f"--{name}" for name in options if name in _NOT_HEARD]
+
+    options: Mapping[str, str]  # By sbatch's long names without dashes; an option without a value is empty
+    command: str = ""  # The script and its arguments in a submit command; empty if it has none (`--wrap`, stdin)
+
+    def replaced(self, options: Mapping[str, str]) -> Request:
+        """Return the request with these options in place of its own."""
+        return Request({**self.options, **options}, self.command)
+
+    @property
+    def partition(self) -> str:
+        """The partition; empty without `--partition`."""
+        return self.options.get("partition", "")
+
+    @cached_property
+    def time_s(self) -> float:
+        """The time limit in seconds; NaN without `--time`."""
+        return parse_duration(self.options["time"]) if "time" in self.options else math.nan
+
+    @cached_property
+    def nodes(self) -> float:
+        """The number of nodes, at least 1."""
+        return count_of(self.options.get("nodes", "1"))
+
+    @cached_property
+    def tasks(self) -> float:
+        """The number of tasks: --ntasks, else tasks per GPU times GPUs, else tasks per node times nodes."""
+        options = self.options
+        if "ntasks" in options:
+            return count_of(options["ntasks"])
+        if "ntasks-per-gpu" in options and self._gpus_of_job:
+            return self._gpus_of_job * count_of(options["ntasks-per-gpu"])
+        return self.nodes * count_of(options.get("ntasks-per-node") or "1")
+
+    @cached_property
+    def procs(self) -> float:
+        """The processors of the whole job."""
+        if "cpus-per-gpu" in self.options and self.gpus:
+            return self.gpus * count_of(self.options["cpus-per-gpu"])
+        return self.tasks * count_of(self.options.get("cpus-per-task") or self._per_task.get("cpu", "1"))
+
+    @property
+    def task_procs(self) -> float:
+        """The processors of one task by --cpus-per-task."""
+        return count_of(self.options.get("cpus-per-task", "1"))
+
+    @cached_property
+    def gpus(self) -> float:
+        """The GPUs of the whole job, from --gpus, per node, per task or --gres; 0 if the job requests no GPUs."""
+        options = self.options
+        if self._gpus_of_job:
+            return self._gpus_of_job
+        if "gpus-per-task" in options:
+            return self.tasks * gres_gpus(f"gpu:{options['gpus-per-task']}")
+        if "gres/gpu" in self._per_task:
+            return self.tasks * count_of(self._per_task["gres/gpu"])
+        if "ntasks-per-gpu" in options and "ntasks" in options:
+            return float(math.ceil(self.tasks / count_of(options["ntasks-per-gpu"])))
+        return 0.0
+
+    @cached_property
+    def gpu_type(self) -> str:
+        """The type of GPU; empty if the job accepts any type, or requests no GPU."""
+        options, named = self.options, ("gpus", "gpus-per-node", "gpus-per-task")
+        texts = [f"gpu:{options[name]}" for name in named if name in options]
+        return gpu_type(",".join([*texts, options.get("gres", ""), options.get("tres-per-task", "")]))
+
+    @cached_property
+    def mem_kib(self) -> float:
+        """The memory of the whole job in KiB, from --mem (per node), --mem-per-cpu or --mem-per-gpu; else NaN."""
+        times = {"mem": "nodes", "mem-per-cpu": "procs", "mem-per-gpu": "gpus"}
+        texts = ((self.options[name], of) for name, of in times.items() if name in self.options)
+        return next((parse_memory(text) * float(getattr(self, of)) for text, of in texts), math.nan)
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether the job shares its nodes with no other job."""
+        return self.options.get("exclusive", "user") not in ("user", "mcs", "topo")
+
+    @property
+    def heard(self) -> dict[str, str]:
+        """The options that predictions use."""
+        return {name: value for name, value in self.options.items() if name in HEARD or name == INPUTS}
+
+    @property
+    def not_heard(self) -> list[str]:
+        """The options that would affect the job's start and that predictions ignore, with dashes."""
+        return [f"--{name}" for name in self.options if name in _NOT_HEARD]
+
+    @property
+    def flags(self) -> str:
+        """The options for partition, QOS, size, limit, memory and GPUs as a text for sbatch's command line."""
+        given = ((name, self.options[name]) for name in FLAGS if name in self.options)
+        return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)
+
+    def with_gpu_type(self, name: str) -> Request:
+        """Return the request with another type of GPU.
+
+        >>> Request({"gpus": "a100:2", "gres": "gpu:1"}).with_gpu_type("v100").options
+        {'gpus': 'v100:2', 'gres': 'gpu:v100:1'}
+        """
+        changed: dict[str, str] = {}
+        for key in (key for key in GPU_OPTIONS if key in self.options):
+            text = self.options[key]
+            if key in ("gres", "tres-per-task"):
+                changed[key] = re.sub(r"(gpu)(?::[A-Za-z_][\w.-]*)?(?=[:=,]|$)", rf"\1:{name}", text)
+            else:
+                changed[key] = f"{name}:{text.rpartition(':')[2]}"
+        return self.replaced(changed)
+
+    def with_size(self, share: float) -> Request | None:
+        """Return the request with `share` times its nodes, tasks and GPUs, and the same total memory; None if it cannot
+        have this size.
+
+        >>> Request({"nodes": "2", "ntasks": "8", "gpus": "4", "mem": "4G"}).with_size(0.5).options
+        {'nodes': '1', 'ntasks': '4', 'gpus': '2', 'mem': '8G'}
+        >>> Request({"gres": "gpu:a100:2,tmp:9G"}).with_size(0.5).options, Request({"gpus": "3"}).with_size(0.5)
+        ({'gres': 'gpu:a100:1,tmp:9G'}, None)
+        """
+        options, nodes = self.options, self.nodes
+        if (nodes * share % 1 and nodes > 1) or "-" in options.get("nodes", ""):
+            return None
+        size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
+        tasks = count_of(options["ntasks"]) if options.get("ntasks") else 0.0
+        if tasks * share >= 1:
+            size["ntasks"] = str(round(tasks * share))
+        # GPUs per node follow the number of nodes, and GPUs per task the number of tasks
+        size |= self._scaled_gpus(share, ("gpus",) if "nodes" in size else ("gpus", "gpus-per-node", "gres"))
+        if not size:
+            return None
+        kib = parse_memory(options.get("mem", ""))
+        memory = {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))} if kib > 0 else {}
+        return self.replaced(size | memory)
+
+    def _scaled_gpus(self, share: float, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the changed GPU options after multiplying by `share`; empty if a number would not be whole."""
+        changed = {}
+        for key in names:
+            items = self.options[key].split(",") if key in self.options else []
+            scaled = [_with_share(each, share) if key != "gres" or gres_gpus(each) else each for each in items]
+            if None in scaled:
+                return {}
+            if scaled and scaled != items:
+                changed[key] = ",".join(filter(None, scaled))
+        return changed
+
+    @cached_property
+    def _per_task(self) -> dict[str, str]:
+        """The amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
+        texts = self.options.get("tres-per-task", "").split(",")
+        items = (item.strip().replace("=", ":").partition(":") for item in texts)
+        return {name.lower(): rest.rpartition(":")[2] for name, _, rest in items}
+
+    @cached_property
+    def _gpus_of_job(self) -> float:
+        """The GPUs that are requested for the job or per node."""
+        options = self.options
+        if "gpus" in options:
+            return gres_gpus(f"gpu:{options['gpus']}")
+        each = f"gpu:{options['gpus-per-node']}" if "gpus-per-node" in options else options.get("gres", "")
+        return self.nodes * gres_gpus(each)
 
 
-def parse_script(text: str) -> dict[str, str]:
-    """Return the options in the #SBATCH lines of a script by their long names; the last occurrence of an option counts.
+def parse_script(text: str) -> Request:
+    """Return the request in the #SBATCH lines of a script; the last occurrence of an option counts.
 
-    >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n")
+    >>> parse_script("  #SBATCH -n 99\\n#SBATCH -J run#1 -t 1:00:00 # -n 4\\n").options
     {'job-name': 'run#1', 'time': '1:00:00'}
-    >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
+    >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH -J my\\nsrun x\\n#SBATCH -n 9\\n").options
     {'time': '1:00:00', 'nodes': '2', 'job-name': 'my'}
     """
     # As in sbatch, `#SBATCH` must be at the beginning of a line (an indented line is a comment), `#` begins a comment
@@ -90,7 +261,7 @@ def parse_script(text: str) -> dict[str, str]:
             words += _words("".join(takewhile(lambda word: not word.startswith("#"), _QUOTED_WORD.findall(match[1]))))
         elif stripped and not stripped.startswith("#"):
             break
-    return _options(words)
+    return Request(_options(words))
 
 
 _QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
@@ -105,24 +276,17 @@ def _words(line: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def parse_submit_line(line: str) -> Mapping[str, str]:
-    """Return the options of a submit command by long name, without the options after the script's name.
+def parse_submit_line(line: str) -> Request:
+    """Return the request in a submit command, without the options after the script's name.
 
     Options inside the script are not part of the command.
 
-    >>> dict(parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 job.sh -n 4"))
-    {'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}
+    >>> one = parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 runs/job.sh -n 4")
+    >>> one.options, one.command
+    ({'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}, 'runs/job.sh -n 4')
     """
-    return _split(line)[0]
-
-
-def submitted_command(line: str) -> str:
-    """Return the script and its arguments in a submit command; empty if it has none (`--wrap`, a script on stdin).
-
-    >>> submitted_command("sbatch -p a --exclusive runs/job.sh -n 4"), submitted_command("sbatch --wrap 'sleep 1'")
-    ('runs/job.sh -n 4', '')
-    """
-    return " ".join(_split(line)[1])
+    rest: list[str] = []
+    return Request(_options(_words(line)[1:], rest), " ".join(rest))
 
 
 def command_digest(command: str) -> str | None:
@@ -140,12 +304,6 @@ def command_digest(command: str) -> str | None:
     name = re.sub(r"\d+", "#", script.rpartition("/")[2])
     words = "\0".join([name, *arguments]).encode("utf-8", "surrogatepass")
     return hashlib.sha256(words).hexdigest()[:12] if script else None
-
-
-def _split(line: str) -> tuple[dict[str, str], list[str]]:
-    """Return the options of a submit command, and the job script with its arguments."""
-    rest: list[str] = []
-    return _options(_words(line)[1:], rest), rest
 
 
 def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
@@ -172,108 +330,6 @@ def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
     return options
 
 
-def processors(options: Mapping[str, str]) -> tuple[float, float]:
-    """Return the processors and nodes that a script requests; without --nodes, there is 1 node.
-
-    >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
-    ((16.0, 2.0), (8.0, 1.0))
-    >>> processors({"gpus": "4", "cpus-per-gpu": "8"}), processors({"ntasks": "2", "tres-per-task": "cpu:8"})
-    ((32.0, 1.0), (16.0, 1.0))
-    """
-    # Processors are tasks times processors per task, or GPUs times processors per GPU.
-    nodes = count_of(options.get("nodes", "1"))
-    if "cpus-per-gpu" in options and (gpu_count := gpus(options)):
-        return gpu_count * count_of(options["cpus-per-gpu"]), nodes
-    each = options.get("cpus-per-task") or _per_task(options).get("cpu", "1")
-    return _tasks(options) * count_of(each), nodes
-
-
-def _tasks(options: Mapping[str, str]) -> float:
-    """Return the number of tasks: --ntasks, else tasks per GPU times GPUs, else tasks per node times nodes."""
-    nodes = count_of(options.get("nodes", "1"))
-    if "ntasks" in options:
-        return count_of(options["ntasks"])
-    if "ntasks-per-gpu" in options and (gpu_count := _gpus_of_job(options)):
-        return gpu_count * count_of(options["ntasks-per-gpu"])
-    return nodes * count_of(options.get("ntasks-per-node") or "1")
-
-
-def _per_task(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
-    items = (item.strip().replace("=", ":").partition(":") for item in options.get("tres-per-task", "").split(","))
-    return {name.lower(): rest.rpartition(":")[2] for name, _, rest in items}
-
-
-def gpus(options: Mapping[str, str]) -> float:
-    """Return the number of GPUs that a script requests, from --gpus, per node, per task or --gres; 0 if the script
-    requests no GPUs.
-
-    >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
-    (2.0, 8.0, 2.0, 0.0)
-    >>> gpus({"ntasks": "8", "ntasks-per-gpu": "4"}), gpus({"ntasks": "2", "tres-per-task": "gres/gpu=1"})
-    (2.0, 2.0)
-    """
-    if gpu_count := _gpus_of_job(options):
-        return gpu_count
-    if "gpus-per-task" in options:
-        return _tasks(options) * gres_gpus(f"gpu:{options['gpus-per-task']}")
-    if "gres/gpu" in (each := _per_task(options)):
-        return _tasks(options) * count_of(each["gres/gpu"])
-    if "ntasks-per-gpu" in options and "ntasks" in options:
-        return float(math.ceil(count_of(options["ntasks"]) / count_of(options["ntasks-per-gpu"])))
-    return 0.0
-
-
-def gpu_type_of(options: Mapping[str, str]) -> str:
-    """Return the type of GPU that a script requests; empty if the script accepts any type, or requests no GPU.
-
-    >>> gpu_type_of({"gpus": "a100:2"}), gpu_type_of({"gres": "gpu:v100:1,tmp:9G"}), gpu_type_of({"gpus": "2"})
-    ('a100', 'v100', '')
-    """
-    named = [f"gpu:{options[name]}" for name in ("gpus", "gpus-per-node", "gpus-per-task") if name in options]
-    return gpu_type(",".join([*named, options.get("gres", ""), options.get("tres-per-task", "")]))
-
-
-def with_gpu_type(options: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the options of a script with another type of GPU; `GPU_OPTIONS` can name one.
-
-    >>> with_gpu_type({"gpus": "a100:2"}, "v100"), with_gpu_type({"gres": "gpu:1", "time": "1"}, "v100")
-    ({'gpus': 'v100:2'}, {'gres': 'gpu:v100:1', 'time': '1'})
-    """
-    changed = dict(options)
-    for key in ("gpus", "gpus-per-node", "gpus-per-task"):
-        if key in options:
-            changed[key] = f"{name}:{options[key].rpartition(':')[2]}"
-    for key in ("gres", "tres-per-task"):
-        if key in options:
-            changed[key] = re.sub(r"(gpu)(?::[A-Za-z_][\w.-]*)?(?=[:=,]|$)", rf"\1:{name}", options[key])
-    return changed
-
-
-def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) -> dict[str, str]:
-    """Return the changed GPU options of a script after multiplying its GPUs by `share`; empty if a number would not be
-    whole.
-
-    GPUs per node change only with `per_node`, and GPUs per task never: they follow the number of nodes or tasks.
-
-    >>> with_gpu_share({"gpus": "a100:4", "gres": "gpu:2,tmp:9G"}, 0.5, per_node=True)
-    {'gpus': 'a100:2', 'gres': 'gpu:1,tmp:9G'}
-    >>> with_gpu_share({"gpus": "4", "gres": "gpu:2"}, 2.0, per_node=False)
-    {'gpus': '8'}
-    >>> with_gpu_share({"gpus": "3"}, 0.5, per_node=True)
-    {}
-    """
-    changed = {}
-    for key in ("gpus", "gpus-per-node", "gres") if per_node else ("gpus",):
-        items = options[key].split(",") if key in options else []
-        scaled = [_with_share(each, share) if key != "gres" or gres_gpus(each) else each for each in items]
-        if None in scaled:
-            return {}
-        if scaled and scaled != items:
-            changed[key] = ",".join(filter(None, scaled))
-    return changed
-
-
 def _with_share(item: str, share: float) -> str | None:
     """Return `a100:4` or `4` with the number multiplied by `share` (a missing number is 1); None if the product is not
     whole."""
@@ -283,26 +339,14 @@ def _with_share(item: str, share: float) -> str | None:
     return None if count % 1 else f"{kind}:{count:g}" if kind else f"{count:g}"
 
 
-def _gpus_of_job(options: Mapping[str, str]) -> float:
-    """Return the GPUs that are requested for the job or per node."""
-    nodes = count_of(options.get("nodes", "1"))
-    if "gpus" in options:
-        return gres_gpus(f"gpu:{options['gpus']}")
-    if "gpus-per-node" in options:
-        return nodes * gres_gpus(f"gpu:{options['gpus-per-node']}")
-    return nodes * gres_gpus(options.get("gres", ""))
+def as_request(kib: float) -> str:
+    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
 
-
-def memory_kib(options: Mapping[str, str]) -> float:
-    """Return the requested memory of the whole job in KiB, from --mem (per node), --mem-per-cpu or --mem-per-gpu; else
-    NaN.
-
-    >>> memory_kib({"mem": "1G", "nodes": "2"}), memory_kib({"ntasks": "4", "mem-per-cpu": "1G"})
-    (2097152.0, 4194304.0)
+    >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
+    ('2G', '1501M')
     """
-    procs, nodes = processors(options)
-    times = {"mem": nodes, "mem-per-cpu": procs, "mem-per-gpu": gpus(options)}
-    return next((parse_memory(options[name]) * times[name] for name in times if name in options), math.nan)
+    mib = math.ceil(kib / 1024 - 1e-9)
+    return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
 
 
 def count_of(text: str) -> float:

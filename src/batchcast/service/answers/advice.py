@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...errors import NoAnswer, Refused
-from ...formats.slurm.sbatch import processors
+from ...formats.slurm.sbatch import Request, as_request
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, method_name
 from ...predict.recommend import Advice, bound_at, recommend_limit, rounded_request, rule_of_thumb
@@ -26,8 +26,7 @@ from ...store.reader import Row
 from ...store.rows import asked_a_node, live_job, node_peak
 from ...units import format_duration, format_memory, span
 from .answer import RISK as RISK
-from .answer import Answer, Options, Sentence, of_partition
-from .answer import as_request as as_request
+from .answer import Answer, Sentence, of_partition
 from .disclosure import Site
 from .track_record import JOB_ID
 
@@ -321,7 +320,7 @@ MOST_FINISHED = 20_000
 
 class _NextJob(NamedTuple):
     """The next job, as far as it is known: user, name (a pattern unless `is_exact`), processors and partition, and the
-    stored job (`row`) or the options of the script that describe it.
+    stored job (`row`) or the request of the script that describe it.
     """
 
     user: str
@@ -330,14 +329,14 @@ class _NextJob(NamedTuple):
     partition: str | None = None
     is_exact: bool = True
     row: Row | None = None
-    options: Options | None = None
+    request: Request | None = None
 
 
 def advise(
-    site: Site, job: str | None, glob: str | None, user: str, risk: float, options: Options | None = None
+    site: Site, job: str | None, glob: str | None, user: str, risk: float, request: Request | None = None
 ) -> Answer:
-    """Suggest a limit and memory, with reasons. `options` are the options of a script."""
-    wanted = _next_job(site, job, glob, user) if options is None else _of_script(options, user)
+    """Suggest a limit and memory, with reasons. `request` is the request of a script."""
+    wanted = _next_job(site, job, glob, user) if request is None else _of_script(request, user)
     limits, memory = Rules._fields[:3], Rules._fields[3:]
     rules = {name: format_duration(site.settings[name]) for name in limits}
     rules |= {name: as_request(site.settings[name]) for name in memory}
@@ -386,12 +385,12 @@ def _within_days(site: Site) -> int:
     return round(min(WITHIN_S / 86400, site.days))
 
 
-def advise_script(site: Site, options: Options, clock: Forecaster) -> dict[str, Any] | None:
-    """Return the suggestion for the viewer's job with these options; None without similar jobs or a known viewer."""
-    if site.viewer.name is None or not options.get("job-name"):
+def advise_script(site: Site, request: Request, clock: Forecaster) -> dict[str, Any] | None:
+    """Return the suggestion for the viewer's job with this request; None without similar jobs or a known viewer."""
+    if site.viewer.name is None or not request.options.get("job-name"):
         return None
     try:
-        return _advised(site, _of_script(options, site.viewer.name), RISK, clock)
+        return _advised(site, _of_script(request, site.viewer.name), RISK, clock)
     except (NoAnswer, Refused):
         return None
 
@@ -433,10 +432,10 @@ def _job(site: Site, wanted: _NextJob, similar: Sequence[Row]) -> JobRequest | N
     """Return the request of the next job, as if it were submitted now: from the script, or from the last
     similar job.
     """
-    if wanted.options is not None:
-        from .forecaster import request_of
+    if wanted.request is not None:
+        from .forecaster import job_of
 
-        return request_of(wanted.options, site, wanted.user)
+        return job_of(wanted.request, site, wanted.user)
     row = wanted.row or (_latest(site, similar[0]["job_id"]) if similar else None)
     return None if row is None else live_job({**row, "row": -1, "submit_time": site.now}).request
 
@@ -447,9 +446,9 @@ def service_parameters(job: str | None, glob: str | None) -> dict[str, str]:
         return {"name": glob or ""}
     if _is_job(job):
         return {"job": job}
-    from .forecaster import options_of
+    from .forecaster import read_request
 
-    return options_of(job, {})[0]
+    return read_request(job).heard
 
 
 def _is_job(what: str) -> bool:
@@ -463,10 +462,10 @@ def _next_job(site: Site, job: str | None, glob: str | None, user: str) -> _Next
         return _NextJob(user, glob, is_exact=False)
     assert job is not None
     if not _is_job(job):
-        from .forecaster import options_of
+        from .forecaster import read_request
 
         # as `start --test` reads the script, to suggest its limit
-        return _of_script(options_of(job, {})[0], user)
+        return _of_script(read_request(job), user)
     row, whose = _latest(site, job), site.viewer.name
     if site.private and (row is None or row["user_id"] != whose):
         why = f"jobs are private here, and job {job} does not belong to {whose or 'a known user'}"
@@ -477,9 +476,10 @@ def _next_job(site: Site, job: str | None, glob: str | None, user: str) -> _Next
     return _of_row(row)
 
 
-def _of_script(options: Options, user: str) -> _NextJob:
-    """Return what a script's options say about the next job."""
-    return _NextJob(user, options["job-name"], processors(options)[0], options.get("partition"), options=options)
+def _of_script(request: Request, user: str) -> _NextJob:
+    """Return what a script's request says about the next job."""
+    name, partition = request.options["job-name"], request.partition or None
+    return _NextJob(user, name, request.procs, partition, request=request)
 
 
 def _finished(site: Site, user: str) -> list[Row]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,12 +12,6 @@ from ...units import span
 
 RISK = 0.05
 """The share of jobs that a suggestion may cut off, unless a user requests another share."""
-INPUTS = "inputs"
-"""The option of a script that has features of its input files, in JSON, beside sbatch's options."""
-
-
-Options = Mapping[str, str]
-"""The long options of sbatch in a script, by their names without dashes."""
 
 
 class Answer(NamedTuple):
@@ -78,16 +71,6 @@ def usages(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
 def nodes_away(memory: Mapping[str, Any]) -> frozenset[str]:
     """Return the nodes that were down or drained at the last query, from the stored values of a cluster."""
     return frozenset(name for name, node in (memory.get("nodes") or {}).items() if node["away"])
-
-
-def as_request(kib: float) -> str:
-    """Return an amount for `sbatch --mem`: in whole GiB if possible, else in MiB, rounded up.
-
-    >>> as_request(2097152.0), as_request(1500.0 * 1024 + 1)
-    ('2G', '1501M')
-    """
-    mib = math.ceil(kib / 1024 - 1e-9)
-    return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
 
 
 CLOCKS_APART_S = 2.0

@@ -21,11 +21,12 @@ from ...errors import BatchcastError
 from ...formats.memory import STEP_FIELDS, peak, requested
 from ...formats.sighting import never_ran
 from ...formats.slurm.resources import gpu_type, parse_tres, tres_gpus
+from ...formats.slurm.sbatch import as_request
 from ...formats.slurm.squeue import epoch, parse_marked, with_steps
 from ...metrics.smaller_requests import Axis, WaitDifference, Waited, compare_smaller_requests
 from ...slurm.transport import MARK, Transport
 from ...units import parse_duration, parse_memory, span
-from .advice import LEAST_JOBS, RISK, MemoryNeed, Rules, as_request, request_for
+from .advice import LEAST_JOBS, RISK, MemoryNeed, Rules, request_for
 from .track_record import median
 from .usage import GIB, LEAST_WASTE, on_size, on_time, suggestion
 

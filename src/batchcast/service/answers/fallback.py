@@ -115,7 +115,7 @@ def _reachable(why: str) -> Iterator[None]:
 PATIENCE_S = 60.0
 LEARNED = ("test", "where", "walltime", "report")
 """Questions whose answers need the clock that the collector saves beside the store."""
-_KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
+KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
 
 
 def answer_or_ask_service(
@@ -183,7 +183,7 @@ _NUMERIC = ("_s", "_rate", "_50", "_90", "_share")
 def answer_of(document: Mapping[str, Any]) -> Answer:
     """Convert a document of the HTTP API to an answer; raise its error as the class that its exit code names."""
     if "results" not in document:
-        kind = _KINDS.get(document.get("exit_code", 1), BatchcastError)
+        kind = KINDS.get(document.get("exit_code", 1), BatchcastError)
         raise kind(document.get("error", "no answer"), hint=document.get("try", ""))
     results = [
         {name: math.nan if value is None and name.endswith(_NUMERIC) else value for name, value in result.items()}

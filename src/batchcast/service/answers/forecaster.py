@@ -22,16 +22,16 @@ from urllib.parse import parse_qsl
 
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, NAMED, gpu_type_of, gpus, memory_kib, not_heard, parse_script, processors
+from ...formats.slurm.sbatch import HEARD, INPUTS, NAMED, Request, as_request, parse_script
 from ...job import JobRequest, as_submitted
 from ...machines.machine import Machine, NodeGroup
 from ...predict.protocol import Prediction
 from ...store.place import clock_path, machine_path
 from ...store.rows import NOTHING, live_job
-from ...units import format_duration, parse_duration
+from ...units import format_duration
 from ..settings import Settings, machine_at
 from . import track_record
-from .answer import INPUTS, Answer, Options, as_request, default_partition, nodes_away, of_partition, parse_when, usages
+from .answer import Answer, default_partition, nodes_away, of_partition, parse_when, usages
 from .disclosure import Site, Viewer, open_site
 from .start import basis_of, capped, latest_start, spread_of, start_settings
 
@@ -143,12 +143,14 @@ def _loaded(site: Site, methods: Mapping[str, str]) -> tuple[LiveClock, tuple[st
     return model_store.replay(jobs(since), fresh(), memory, site.now), (note,)
 
 
-def begin_condition(options: Options, now: float) -> tuple[str, float | None]:
+def begin_condition(request: Request, now: float) -> tuple[str, float | None]:
     """Return Slurm's reason why a script's job would not be eligible at submission ("" if it is), and its begin time.
 
-    >>> [begin_condition(asked, 0.0) for asked in ({"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"})]
+    >>> asked = {"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"}
+    >>> [begin_condition(Request(each), 0.0) for each in asked]
     [('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None)]
     """
+    options = request.options
     if "hold" in options:
         return "JobHeldUser", None
     if "begin" in options and (begin := parse_when(options["begin"], now)) > now:
@@ -156,22 +158,20 @@ def begin_condition(options: Options, now: float) -> tuple[str, float | None]:
     return ("Dependency", None) if "dependency" in options else ("", None)
 
 
-def options_of(script: str, overrides: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Return the sbatch options of a script and of `overrides`, and the names of options that predictions
-    ignore.
+def read_request(script: str, overrides: Mapping[str, Any] = {}, inputs: bool = True) -> Request:
+    """Return the request of a script, with options of sbatch (`overrides`, with underscores) that replace its own.
 
     Without `--job-name` the job's name is the script's file name. If `script` is a directory, its only batch script is
     read, as if submitted in that directory. The features of the input files in the job's working directory are added as
-    the option `inputs`, in JSON.
+    the option `inputs`, in JSON, unless `inputs` is False.
     """
     here = os.getcwd()
     if Path(script).is_dir():
         here, script = os.path.abspath(script), script_in(Path(script))
-    options = {"job-name": Path(script).name, "chdir": here} | parse_script(read_script(script))
+    options = {"job-name": Path(script).name, "chdir": here, **parse_script(read_script(script)).options}
     options |= {"time" if k == "limit" else k.replace("_", "-"): str(v) for k, v in overrides.items() if v is not None}
     options["chdir"] = os.path.join(here, options["chdir"])
-    heard = {name: value for name, value in options.items() if name in HEARD}
-    return heard | _inputs_in(options["chdir"]), not_heard(options)
+    return Request(options | (_inputs_in(options["chdir"]) if inputs else {}))
 
 
 MOST_SCRIPT = 1 << 20
@@ -202,12 +202,12 @@ def _inputs_in(directory: str) -> dict[str, str]:
     return {} if features[STATUS] == NO_INPUTS else {INPUTS: json.dumps(features, separators=(",", ":"))}
 
 
-def features_in(options: Options) -> dict[str, float | str]:
+def features_in(request: Request) -> dict[str, float | str]:
     """Return the features in the option `inputs`; UsageError if its value is not a JSON object of features."""
     from ...trace.input_files import checked_features
 
     try:
-        return checked_features(json.loads(options.get(INPUTS) or "{}"))
+        return checked_features(json.loads(request.options.get(INPUTS) or "{}"))
     except (ValueError, RecursionError, InputError):
         accepted = "a JSON object of numbers and texts"
         raise UsageError(f"{INPUTS}: not features of input files (accepted: {accepted})") from None
@@ -222,43 +222,44 @@ def read_script(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
 
 
-def request_of(options: Options, site: Site, user: str) -> JobRequest:
-    """Return the script's request, with the site's defaults and the user's most frequent account, QOS and group.
+def job_of(request: Request, site: Site, user: str | None = None) -> JobRequest:
+    """Return the job of a request, by default the viewer's, with the site's defaults and the user's most frequent
+    account, QOS and group.
 
     The store does not know a user's default account and QOS. The most frequent values among the user's last hundred
     jobs are used instead, because a single job may have requested another account or QOS.
     """
-    name = options.get("partition") or default_partition(site.memory) or None
+    options, user = request.options, site.viewer.name or "" if user is None else user
+    name = request.partition or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
         raise UsageError(f"no partition {name!r} (accepted: {', '.join(site.partitions)})")
     usual_limit = of_partition(site.memory, name).get("default_time_s") or math.nan
-    procs, nodes = processors(options)
     last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {
         **last,
         **{name: options[option] for name, option in NAMED.items() if option in options},
         "job_id": "(test)",
         "submit_time": site.now,
-        "req_time": parse_duration(options["time"]) if "time" in options else usual_limit,
-        "req_procs": procs,
-        "req_nodes": nodes,
-        "req_mem_kib": memory_kib(options),
-        "req_gpus": gpus(options),
-        "gpu_type": gpu_type_of(options) or None,
+        "req_time": request.time_s if "time" in options else usual_limit,
+        "req_procs": request.procs,
+        "req_nodes": request.nodes,
+        "req_mem_kib": request.mem_kib,
+        "req_gpus": request.gpus,
+        "gpu_type": request.gpu_type or None,
         "user_id": user,
         "queue_id": name,
         "partition_id": name,
-        **({"exclusive": 1.0} if options.get("exclusive", "user") not in ("user", "mcs", "topo") else {}),
+        **({"exclusive": 1.0} if request.is_exclusive else {}),
     }
-    job = as_submitted(-1, values, procs=procs)
-    return job._replace(extra={**job.extra, **features_in(options)})
+    job = as_submitted(-1, values, procs=request.procs)
+    return job._replace(extra={**job.extra, **features_in(request)})
 
 
 MOST_PROCS = 1e8
 """If the size of the machine is unknown, a job with more processors than this counts as impossible."""
 
 
-def too_large(site: Site, options: Options, job: JobRequest) -> str:
+def too_large(site: Site, request: Request, job: JobRequest) -> str:
     """Return why this job would never start, judged by the stored facts about the partition; empty if it can start.
 
     Nodes that are down count as usable, because they may return to service.
@@ -272,8 +273,9 @@ def too_large(site: Site, options: Options, job: JobRequest) -> str:
         return f"more nodes than {job.partition_id} gives a job (the most: {most_nodes:g})"
     if job.procs > most:
         return f"larger than {job.partition_id}: it has {most:g} processors"
-    if (one := processors({"cpus-per-task": options.get("cpus-per-task", "1")})[0]) > node_procs:
-        return f"no node of {job.partition_id} has {one:g} processors for one task (the most: {node_procs:g})"
+    if request.task_procs > node_procs:
+        one = f"{request.task_procs:g} processors for one task"
+        return f"no node of {job.partition_id} has {one} (the most: {node_procs:g})"
     if job.req_mem_kib / nodes > node_kib:
         return f"no node of {job.partition_id} has so much memory (the most: {as_request(node_kib)})"
     if limits.get("max_time_s") and job.req_time > limits["max_time_s"]:
@@ -281,18 +283,18 @@ def too_large(site: Site, options: Options, job: JobRequest) -> str:
     return ""
 
 
-def never_starts(site: Site, options: Options, job: JobRequest, machine: Machine | None) -> str:
+def never_starts(site: Site, request: Request, job: JobRequest, machine: Machine | None) -> str:
     """Return why this job would never start: too large, or no node has a requested feature or GPU; empty if it can.
 
     An unknown QOS raises UsageError, because sbatch rejects the job.
     """
     if machine is None:
-        return too_large(site, options, job)
-    known = sorted(qos.name for qos in machine.qos)
+        return too_large(site, request, job)
+    options, known = request.options, sorted(qos.name for qos in machine.qos)
     if known and "qos" in options and options["qos"] not in known:
         raise UsageError(f"no QOS {options['qos']!r} (accepted: {', '.join(known)})")
-    lacks = _lacks_feature(machine, options.get("constraint", ""), job) or _lacks_gpu(machine, options, job)
-    return too_large(site, options, job) or lacks
+    lacks = _lacks_feature(machine, options.get("constraint", ""), job) or _lacks_gpu(machine, request, job)
+    return too_large(site, request, job) or lacks
 
 
 def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
@@ -329,9 +331,9 @@ def gpus_of(machine: Machine, partition: Any) -> list[tuple[str, int, int]]:
     ]
 
 
-def _lacks_gpu(machine: Machine, options: Options, job: JobRequest) -> str:
+def _lacks_gpu(machine: Machine, request: Request, job: JobRequest) -> str:
     """Return why the job's partition never has the requested GPUs; empty if it has them, or if none are requested."""
-    wanted, number = gpu_type_of(options), gpus(options)
+    wanted, number = request.gpu_type, request.gpus
     if not wanted and not number:
         return ""
     found = gpus_of(machine, job.partition_id)
@@ -342,7 +344,7 @@ def _lacks_gpu(machine: Machine, options: Options, job: JobRequest) -> str:
         return f"no node of {job.partition_id} has GPUs{of_type}"
     if number > (most := sum(each * nodes for _, each, nodes in found)):
         return f"more GPUs than {job.partition_id} has (the most: {most})"
-    per_node = number / max(job.req_nodes, 1.0) if {"gpus-per-node", "gres"} & options.keys() else 0.0
+    per_node = number / max(job.req_nodes, 1.0) if {"gpus-per-node", "gres"} & request.options.keys() else 0.0
     if per_node > (most := max(each for _, each, _ in found)):
         return f"no node of {job.partition_id} has {per_node:g} GPUs (the most: {most})"
     return ""
@@ -376,7 +378,7 @@ _loaded_clock: _LoadedClock | None = None
 def renew(settings: Settings) -> None:
     """Load the collector's clock if it has advanced, and predict once, so that all code is loaded before a question."""
     with open_site(settings, Viewer(None), time.time()) as site:
-        _clock(site, 0.0).wait(request_of({}, site, ""))
+        _clock(site, 0.0).wait(job_of(Request({}), site, ""))
 
 
 def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer: Viewer, now: float) -> Answer:
@@ -410,9 +412,10 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
     try:
         if strange := sorted(set(options) - set(HEARD)):
             raise UsageError(f"no option {strange[0][:40]!r} (accepted: {', '.join(HEARD)})")
-        begin = begin_condition(options, site.now)[1] or site.now
-        job = request_of(options, site, user)
-        if never := never_starts(site, options, job, ask.machine):
+        request = Request(options)
+        begin = begin_condition(request, site.now)[1] or site.now
+        job = job_of(request, site, user)
+        if never := never_starts(site, request, job, ask.machine):
             raise NoAnswer(never)
         wait = ask.wait(job)
     except BatchcastError as error:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer, Refused
 from ...formats.slurm.reasons import Rule, rule
+from ...formats.slurm.sbatch import Request
 from ...predict.recommend import BY_NAME, rounded_request
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
@@ -29,7 +30,7 @@ from . import track_record
 from .accuracy import LIMIT, MEMORY, advice_record, calibration_verdicts
 from .accuracy import accuracy as scores
 from .advice import RISK, SAMPLING_MARGIN, Rules, advise, advised_limit, with_limits_of_walltime
-from .answer import Answer, Options, Sentence, age_of, default_partition, of_partition, staleness
+from .answer import Answer, Sentence, age_of, default_partition, of_partition, staleness
 from .disclosure import OfOthers, Site, Viewer, Whose, disclosed, may_show, open_site, rounded, whole_days
 from .fair_share import pass_fields
 from .start import Release, latest_start, release, spread_of, start_answer, start_settings
@@ -332,14 +333,14 @@ def walltime(
     viewer: Viewer,
     risk: float,
     now: float,
-    options: Options | None = None,
+    request: Request | None = None,
 ) -> Answer:
     """Suggest a time limit and memory for the next similar job, with reasons.
 
-    The job is given by `job` (id or path of a script), by a pattern of names (`glob`), or by `options` of sbatch.
+    The job is given by `job` (id or path of a script), by a pattern of names (`glob`), or by the `request` of a script.
     """
     with open_site(settings, viewer, now) as site:
-        return advise(site, job, glob, user, risk, options)
+        return advise(site, job, glob, user, risk, request)
 
 
 def hint(

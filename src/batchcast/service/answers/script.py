@@ -11,44 +11,45 @@ first.
 from __future__ import annotations
 
 import math
-import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pvariance
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct, structs, to_builtins
 
 from ...errors import NoAnswer, UsageError
 from ...events.event import Submit
-from ...formats.slurm.sbatch import GPU_OPTIONS, count_of, gpu_type_of, gpus, processors, with_gpu_share, with_gpu_type
+from ...formats.slurm.sbatch import Request, as_request
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.place import asked_path
 from ...store.rows import as_values
-from ...units import counted, format_duration, parse_memory, parse_span
+from ...units import counted, format_duration, parse_span
 from ..settings import Settings
 from . import track_record
-from .advice import advise_script, as_request, rests_on_jobs
-from .answer import Answer, Options
+from .advice import advise_script, rests_on_jobs
+from .answer import Answer
 from .disclosure import OfOthers, Site, Viewer, open_site
-from .forecaster import NEVER, Forecaster, begin_condition, forecaster, gpus_of, never_starts, request_of
+from .forecaster import NEVER, Forecaster, begin_condition, forecaster, gpus_of, job_of, never_starts
 from .start import basis_of, spread_of, start_answer, start_settings
 
 
 def answer_options(
-    settings: Settings, options: Options, viewer: Viewer, now: float, machine: Machine | None = None
+    settings: Settings, request: Request, viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """Predict when a job with these options would start if this viewer submitted it now. If `machine` is given, also
+    """Predict when a job with this request would start if this viewer submitted it now. If `machine` is given, also
     simulate the start on that machine.
     """
     with open_site(settings, viewer, now) as site:
-        job = request_of(options, site, viewer.name or "")
+        job = job_of(request, site)
         clock = forecaster(site)
-        if never := never_starts(site, options, job, clock.machine if machine is None else machine):
+        if never := never_starts(site, request, job, clock.machine if machine is None else machine):
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         prediction = clock.wait(job)
-        reason, begin = begin_condition(options, now)
+        reason, begin = begin_condition(request, now)
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
             from .model_store import keep_asked
@@ -59,11 +60,11 @@ def answer_options(
         answer = start_answer({**row, **times, "method": method, **as_values(prediction)}, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
-        limit = options.get("time", "the partition default")
+        limit = request.options.get("time", "the partition default")
         submitted = f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {limit}"
         notes = [*(clock.notes if machine is None else ()), *gpu_notes(site, clock, job), submitted]
         fields = track_record.record_fields(record, answer["likely_wait_s"])
-        result = {**answer, **fields, **script_advice(site, options, clock, job)}
+        result = {**answer, **fields, **script_advice(site, request, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
         return site.answer(start_settings(settings, now), [result], notes)
 
@@ -89,11 +90,11 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
     return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
 
-def script_advice(site: Site, options: Options, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
+def script_advice(site: Site, request: Request, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
     """Return the limit and memory that `walltime` would suggest, and the likely memory use per node; None if
     unknown.
     """
-    advised = advise_script(site, options, clock) or {}
+    advised = advise_script(site, request, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
     names = ("limit", "limit_s", "why", "memory", "memory_kib", "memory_why")
@@ -129,30 +130,83 @@ NOTES_OF_WAYS = (
 )
 
 
-ADVISED = {"time": "limit", "mem": "memory"}
-"""The suggestions of `walltime` by the sbatch options that they set."""
+Name = Annotated[
+    str, Meta(pattern=r"\A([^\x00-\x20\x7f,;|&<>()'\"`$\\-][^\x00-\x20\x7f,;|&<>()'\"`$\\]*)?\Z", max_length=128)
+]
+"""A name that Slurm gives to a partition, a QOS or a type of GPU: one word that does not begin like an option."""
 
 
-class Placement(NamedTuple):
-    """One way to submit a script: a description, sbatch options, and the assumed factor of the run time."""
+class Change(Struct, frozen=True, forbid_unknown_fields=True):
+    """The difference of a way to submit a job from the job's request.
 
-    description: str
-    options: dict[str, str]
-    longer: float = 1.0
-    is_as_asked: bool = True
+    A service sends this difference to other computers. It consists of names and numbers: a service cannot choose the
+    other options of sbatch.
+    """
+
+    partition: Name = ""
+    qos: Name = ""
+    size: float = 1.0  # Factor of nodes, tasks and GPUs
+    gpu_type: Name = ""
+    limit_s: Annotated[float, Meta(ge=1.0, le=1e9)] | None = None
+    memory_kib: Annotated[float, Meta(ge=1.0, le=1e12)] | None = None  # Per node
+
+    def __post_init__(self) -> None:
+        if self.size not in (0.5, 1.0, 2.0):
+            raise ValueError(f"size {self.size:g} (accepted: 0.5, 1, 2)")
+
+    @property
+    def is_as_requested(self) -> bool:
+        """Whether size, limit, memory and GPUs stay as requested."""
+        return self == Change(self.partition, self.qos)
+
+    @property
+    def keeps_size(self) -> bool:
+        """Whether the size and the type of GPU stay as requested."""
+        return self.size == 1.0 and not self.gpu_type
+
+    def applied_to(self, request: Request) -> Request | None:
+        """Return the changed request; None if the job cannot have this size."""
+        resized = request if self.size == 1.0 else request.with_size(self.size)
+        if resized is None:
+            return None
+        changed = {"partition": self.partition, "qos": self.qos}
+        changed |= {} if self.limit_s is None else {"time": format_duration(self.limit_s)}
+        changed |= {} if self.memory_kib is None else {"mem": as_request(self.memory_kib)}
+        typed = resized.with_gpu_type(self.gpu_type) if self.gpu_type else resized
+        return typed.replaced({name: value for name, value in changed.items() if value})
+
+    def words(self, request: Request, changed: Request) -> str:
+        """Return what a way to submit changes, beside partition and QOS: `half the size`, `with a100`."""
+        if self.size != 1.0:
+            of_job = any(request.options.get(name) != changed.options.get(name) for name in ("nodes", "ntasks"))
+            return f"{'half' if self.size < 1 else 'twice'} the {'size' if of_job else 'GPUs'}"
+        if self.gpu_type:
+            return f"with {self.gpu_type}"
+        if self.limit_s is None and self.memory_kib is None:
+            return AS_REQUESTED
+        return "with the suggested limit" + ("" if self.memory_kib is None else " and memory")
+
+
+class Way(NamedTuple):
+    """One way to submit a script: the changed request and its job, and the difference in words."""
+
+    change: Change
+    request: Request
+    job: JobRequest
+    what: str
 
 
 def answer_where(
     settings: Settings,
-    options: Options,
+    request: Request,
     viewer: Viewer,
     now: float,
     by: float | None = None,
     any_size: bool = False,
     spread: bool = False,
-    sent: Sequence[tuple[float, Options]] = (),
+    sent: Sequence[tuple[float, Request]] = (),
 ) -> Answer:
-    """Return all ways to submit a script with these options, the best first.
+    """Return all ways to submit a script with this request, the best first.
 
     Without `by`, the best way has the earliest sum of 90 % start time and likely run time. With the deadline `by`
     (epoch seconds), the best way has the highest chance to end by then; of the ways whose chance is within 2 points of
@@ -168,18 +222,17 @@ def answer_where(
         ahead = _count_as_waiting(site, ask, sent)
         if ahead:  # the stored latest starts do not include the added jobs
             ask = ask._replace(memory={})
-        ways = placements(site, options, ask, by, any_size, spread)
+        ways = placements(site, request, ask, by, any_size, spread)
         records = {part: track_record.record_of(site, part) for part in {str(way["partition"]) for way in ways}}
         for way in ways:
             wait = way["likely_start_s"] - now
             way |= track_record.record_fields(records[str(way["partition"])], wait)
         if not ways:
-            asked = request_of(options, site, viewer.name or "")
-            never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
+            never = never_starts(site, request, job_of(request, site), ask.machine) or "no partition takes such a job"
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*ask.notes]
-        if gpus(options) and not any(gpu_type_of(options) in types for types in gpu_types(site, ask).values()):
-            notes += gpu_notes(site, ask, request_of(options, site, viewer.name or ""))
+        if request.gpus and not any(request.gpu_type in types for types in gpu_types(site, ask).values()):
+            notes += gpu_notes(site, ask, job_of(request, site))
         if ahead:
             which = "that you submitted since the collector last read the queue"
             notes.append(f"counted as waiting ahead: {counted(ahead, 'job')} {which}")
@@ -210,93 +263,68 @@ def own_runs(site: Site) -> dict[str, list[float]]:
     return {name: [len(logs[name]), mean := fmean(logs[name]), pvariance(logs[name], mean)] for name in most}
 
 
-def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Options]]) -> int:
+def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Request]]) -> int:
     """Add jobs that were submitted after the collector last read the queue to the loaded clock; return their number.
 
     Without these jobs, several jobs that a user submits within seconds would all be predicted to start on the same free
     processors.
     """
     seen_at = float(site.memory.get("snapshot_at") or -math.inf)
-    unseen = [(at, options) for at, options in sent if at > seen_at]
-    for number, (at, options) in enumerate(unseen):
-        job = request_of(options, site, site.viewer.name or "")
+    unseen = [(at, request) for at, request in sent if at > seen_at]
+    for number, (at, request) in enumerate(unseen):
+        job = job_of(request, site)
         job = job._replace(row=-2 - number, job_id=f"(sent {number})", submit_time=min(at, site.now))
         ask.clock.tell(Submit(site.now, job), False)
     return len(unseen)
 
 
 def placements(
-    site: Site, options: Options, ask: Forecaster, by: float | None = None, any_size: bool = False, spread: bool = False
+    site: Site, request: Request, ask: Forecaster, by: float | None = None, any_size: bool = False, spread: bool = False
 ) -> list[dict[str, Any]]:
     """Return one flat object per way to submit, the best first, from a clock that is already loaded."""
-    begin = begin_condition(options, site.now)[1] or site.now
-    run = ask.run(request_of(options, site, site.viewer.name or ""))
+    begin = begin_condition(request, site.now)[1] or site.now
+    job = job_of(request, site)
+    run = ask.run(job)
     results = []
-    for choice in _choices(site, options, ask):
-        job = request_of(choice.options, site, site.viewer.name or "")
-        wait = ask.wait(job)
-        results.append(_result(choice, job, wait, run, begin, by))
+    for way in _ways(site, request, job, ask):
+        wait = ask.wait(way.job)
+        results.append(_result(way, wait, run, begin, by))
         if spread:
             results[-1] |= {
                 "begin_s": begin,
                 "waits_s": list(given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles),
-                "runs_s": run_times(run, job.req_time, choice.longer, SPREAD_SHARES),
+                "runs_s": run_times(run, way.job.req_time, 1.0 / way.change.size, SPREAD_SHARES),
+                "change": to_builtins(way.change),
             }
     return _ordered(results, any_size)
 
 
-def _choices(site: Site, options: Options, clock: Forecaster) -> list[Placement]:
-    """Return the ways to submit: as requested, with the suggested limit and memory, and with half and twice the size.
+def _ways(site: Site, request: Request, job: JobRequest, clock: Forecaster) -> Iterator[Way]:
+    """Yield the ways to submit: as requested, with the suggested limit and memory, and with half and twice the size.
     Each way is tried on every partition that accepts it, with the script's QOS and with every other QOS that the user's
     jobs had there.
     """
-    user = site.viewer.name or ""
-    request = request_of(options, site, user)
-    sizes = [Placement(AS_REQUESTED, dict(options))]
-    advised = advise_script(site, options, clock) or {}
-    if limit_and_memory := {flag: str(advised[of]) for flag, of in ADVISED.items() if advised.get(of) is not None}:
-        description = "with the suggested limit and memory" if "mem" in limit_and_memory else "with the suggested limit"
-        sizes.append(Placement(description, {**options, **limit_and_memory}))
-    nodes = processors(options)[1]
-    for share, word in ((0.5, "half"), (2.0, "twice")):
-        size = _resized(options, nodes, share)
-        limit = {"time": format_duration(request.req_time * 2)} if share < 1 and math.isfinite(request.req_time) else {}
-        if size:
-            description = f"{word} the {'size' if {'nodes', 'ntasks'} & size.keys() else 'GPUs'}"
-            memory = _memory_of_size(options, nodes, size)
-            sizes.append(Placement(description, {**options, **size, **limit, **memory}, 1.0 / share, False))
-    there = gpu_types(site, clock) if gpus(options) else None
+    advised = advise_script(site, request, clock) or {}
+    twice_s = job.req_time * 2 if math.isfinite(job.req_time) else None
+    there = gpu_types(site, clock) if request.gpus else None
     # a script that requests no type of GPU may get any type
-    others = set().union(*there.values()) - {gpu_type_of(options), ""} if gpu_type_of(options) and there else ()
-    sizes += [Placement(f"with {other}", with_gpu_type(options, other), 1.0, False) for other in sorted(others)]
-    partitions = site.partitions or {str(request.partition_id): {}}
-    used = _qos_used(site, user)
-    choices = []
-    for one in sizes:
-        for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
-            if (qos == str(request.qos or "") and qos) or (there and not _has_gpus(there, name, one.options)):
-                continue
-            place = one._replace(options={**one.options, "partition": name, **({"qos": qos} if qos else {})})
-            if not never_starts(site, place.options, request_of(place.options, site, user), clock.machine):
-                choices.append(place)
-    return choices
-
-
-def _resized(options: Options, nodes: float, share: float) -> dict[str, str]:
-    """Return the options for nodes, tasks and GPUs at a share of a job's size; empty if the job cannot have this size.
-
-    >>> _resized({"nodes": "2", "ntasks": "8", "gpus": "4"}, 2.0, 0.5)
-    {'nodes': '1', 'ntasks': '4', 'gpus': '2'}
-    >>> _resized({"ntasks": "1", "gres": "gpu:a100:2"}, 1.0, 0.5), _resized({"ntasks": "1"}, 1.0, 0.5)
-    ({'gres': 'gpu:a100:1'}, {})
-    """
-    if (nodes * share % 1 and nodes > 1) or "-" in options.get("nodes", ""):
-        return {}
-    size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
-    tasks = count_of(options["ntasks"]) if options.get("ntasks") else 0.0
-    if tasks * share >= 1:
-        size["ntasks"] = str(round(tasks * share))
-    return size | with_gpu_share(options, share, per_node="nodes" not in size)
+    others = set().union(*there.values()) - {request.gpu_type, ""} if request.gpu_type and there else ()
+    suggested = Change(limit_s=advised.get("limit_s"), memory_kib=advised.get("memory_kib"))
+    sizes = [Change(), *([] if suggested == Change() else [suggested]), Change(size=0.5, limit_s=twice_s),
+             Change(size=2.0), *(Change(gpu_type=other) for other in sorted(others))]  # fmt: skip
+    used = _qos_used(site, site.viewer.name or "")
+    for size in sizes:
+        for part in site.partitions or {str(job.partition_id): {}}:
+            for qos in ("", *used.get(part, ())):
+                change = structs.replace(size, partition=part, qos=qos)
+                changed = change.applied_to(request)
+                if changed is None or (qos and qos == str(job.qos or "")):
+                    continue
+                if there and not _has_gpus(there, part, changed.gpu_type):
+                    continue
+                placed = job_of(changed, site)
+                if not never_starts(site, changed, placed, clock.machine):
+                    yield Way(change, changed, placed, change.words(request, changed))
 
 
 def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
@@ -315,9 +343,8 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
     return dict(found)
 
 
-def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Options) -> bool:
+def _has_gpus(there: Mapping[str, set[str]], partition: str, wanted: str) -> bool:
     """Return whether a partition has GPUs of the requested type; True if no partition is known to have them."""
-    wanted = gpu_type_of(options)
     able = {name for name, types in there.items() if wanted in types or types == {""}}
     return not able or partition in able
 
@@ -344,35 +371,23 @@ def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
     return used
 
 
-def _memory_of_size(options: Options, nodes: float, size: Mapping[str, str]) -> dict[str, str]:
-    """Return `--mem` for another number of nodes with the same total memory; empty if the script requests no memory.
-
-    >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
-    ({'mem': '8G'}, {'mem': '4G'})
-    """
-    kib = parse_memory(options.get("mem", ""))
-    return {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))} if kib > 0 else {}
-
-
-def _result(
-    choice: Placement, job: JobRequest, wait: Prediction, run: Prediction | None, begin: float, by: float | None
-) -> dict[str, Any]:
+def _result(way: Way, wait: Prediction, run: Prediction | None, begin: float, by: float | None) -> dict[str, Any]:
     """Return one way to submit as a flat object; instants are epoch seconds."""
-    likely, early, late = spread_of(wait)
-    runs = run_times(run, job.req_time, choice.longer)
+    job, (likely, early, late) = way.job, spread_of(wait)
+    runs = run_times(run, job.req_time, 1.0 / way.change.size)
     typical = runs[len(runs) // 2] if runs else job.req_time
     done = chance_done(wait, runs, by - begin) if by is not None else math.nan
     return {
-        "what": choice.description,
-        "same_size": choice.is_as_asked,
+        "what": way.what,
+        "same_size": way.change.keeps_size,
         "partition": job.partition_id,
         "qos": job.qos,
-        "flags": _flags(choice.options),
+        "flags": way.request.flags,
         "procs": job.procs,
         "limit_s": job.req_time,
         "memory_kib": job.req_mem_kib / max(job.req_nodes, 1.0),
         "gpus": job.req_gpus,
-        "gpu_type": gpu_type_of(choice.options),
+        "gpu_type": way.request.gpu_type,
         "by_10_start_s": begin + early,
         "likely_start_s": begin + likely,
         "by_90_start_s": begin + late,
@@ -412,13 +427,6 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
     if not runs or not wait.levels:
         return math.nan
     return sum(chance_to_start(wait, 0.0, span - run) if span > run else 0.0 for run in runs) / len(runs)
-
-
-def _flags(options: Options) -> str:
-    """Return the options for partition, QOS, size, limit, memory and GPUs as a text for sbatch's command line."""
-    names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive", *GPU_OPTIONS)
-    given = ((name, options[name]) for name in names if name in options)
-    return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)
 
 
 def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, Any]]:
@@ -481,7 +489,7 @@ def count_chunks(total: float, cost: float, length: float) -> int:
 
 
 def answer_chunks(
-    settings: Settings, options: Options, viewer: Viewer, now: float, total: float, cost: float
+    settings: Settings, request: Request, viewer: Viewer, now: float, total: float, cost: float
 ) -> Answer:
     """Return one result per chunk length that the partition accepts, the earliest likely end first. A chunk is one job
     of a computation that continues from checkpoints.
@@ -501,16 +509,17 @@ def answer_chunks(
             count = count_chunks(total, cost, length)
             if not 0 < count <= MOST_CHUNKS:
                 continue
-            asked = {**options, "time": format_duration(math.ceil(length / 60) * 60)}
-            job = request_of(asked, site, viewer.name or "")
-            if why := never_starts(site, asked, job, ask.machine):
+            limit = format_duration(math.ceil(length / 60) * 60)
+            chunk = request.replaced({"time": limit})
+            job = job_of(chunk, site)
+            if why := never_starts(site, chunk, job, ask.machine):
                 never = why
                 continue
             wait = ask.wait(job)
             waits = given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles
             waits = waits or (wait.point,) * len(SPREAD_SHARES)
             ends.append([count * one + total + (count - 1) * cost for one in waits])
-            results.append({"length_s": length, "limit": asked["time"], "chunks": count, "partition": job.partition_id,
+            results.append({"length_s": length, "limit": limit, "chunks": count, "partition": job.partition_id,
                             "likely_wait_s": wait.point, "basis": basis_of(wait)})  # fmt: skip
         if not results:
             never = never or "a checkpoint takes longer than any chunk"

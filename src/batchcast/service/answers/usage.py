@@ -15,10 +15,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ...formats.slurm.sbatch import as_request
 from ...predict.recommend import recommend_limit, spent
 from ...store.packed import Packed
 from ...units import format_duration, span
-from .advice import ADVISED, LEAST_JOBS, RISK, Rules, as_request, is_copied_in, need_of, request_for
+from .advice import ADVISED, LEAST_JOBS, RISK, Rules, is_copied_in, need_of, request_for
 from .answer import Sentence, of_partition
 from .disclosure import DAY_S, may_show, rounded
 from .track_record import median

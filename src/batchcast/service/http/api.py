@@ -19,13 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from ...document import compact, document, dumps
 from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
-from ...formats.slurm.sbatch import HEARD
+from ...formats.slurm.sbatch import HEARD, INPUTS, Request
 from ...store.reader import TooLong
 from ...units import parse_duration, parse_memory, parse_share
 from ...version import __version__
 from ..answers import questions
 from ..answers.advice import rules_of
-from ..answers.answer import INPUTS, Answer, parse_when
+from ..answers.answer import Answer, parse_when
 from ..answers.disclosure import Viewer, Whose, open_site
 from ..answers.questions import Hints, Like, QueueSnapshot
 from ..answers.track_record import JOB_ID, RecordKey, TrackRecord
@@ -218,8 +218,8 @@ def _test(question: Question) -> Answer:
     """When a job with this request would start, if the viewer submitted it now."""
     from ..answers.script import answer_options
 
-    options = {name: question.value(name) or "" for name in question.parameters}
-    return answer_options(question.settings, options, question.viewer, question.now)
+    request = Request({name: question.value(name) or "" for name in question.parameters})
+    return answer_options(question.settings, request, question.viewer, question.now)
 
 
 @_endpoint("start", Cost.HISTORY, *HEARD, INPUTS, "by", "any-size", "spread")
@@ -234,7 +234,7 @@ def _where(question: Question) -> Answer:
     options = {name: question.value(name) or "" for name in question.parameters if name not in ("by", *flags)}
     any_size, spread = (value == "yes" for value in flags.values())
     deadline = parse_when(by, now) if by else None
-    return answer_where(question.settings, options, question.viewer, now, deadline, any_size, spread)
+    return answer_where(question.settings, Request(options), question.viewer, now, deadline, any_size, spread)
 
 
 @_endpoint("choices", Cost.LOADED_CLOCK, "choice", "user")
@@ -260,7 +260,8 @@ def _walltime(question: Question) -> Answer:
     if user is None and job is None:
         raise UsageError("whose jobs? (accepted: user=NAME)")
     risk = parse_share(question.value("risk") or "5%")
-    return questions.walltime(question.settings, job, glob, user or "", viewer, risk, question.now, options or None)
+    request = Request(options) if options else None
+    return questions.walltime(question.settings, job, glob, user or "", viewer, risk, question.now, request)
 
 
 @_endpoint("report", Cost.HISTORY, "user", "account", "partition", "starttime", "endtime")

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ...errors import BatchcastError, NoAnswer
+from ...formats.slurm.sbatch import Request
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from ...store.packed import Packed
 from ...store.rows import NOTHING
@@ -152,7 +153,7 @@ def _waits_now(site: Site) -> Now | None:
     """Return a function that predicts the likely wait of a job like the given jobs in a partition; None without
     predictions.
     """
-    from ..answers.forecaster import forecaster, never_starts, request_of
+    from ..answers.forecaster import forecaster, job_of, never_starts
 
     try:
         ask = forecaster(site, ("wait",))
@@ -161,10 +162,11 @@ def _waits_now(site: Site) -> Now | None:
 
     def now(partition: str, rows: Sequence[Row]) -> float:
         size, limit = (sorted(float(row[name]) for row in rows)[len(rows) // 2] for name in ("req_procs", "req_time"))
-        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(rows)}
+        sized = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit)}
+        request = Request(sized | _gpus(rows))
         try:
-            job = request_of(options, site, "")
-            wait = None if never_starts(site, options, job, ask.machine) else ask.wait(job)
+            job = job_of(request, site, "")
+            wait = None if never_starts(site, request, job, ask.machine) else ask.wait(job)
         except BatchcastError:
             return math.nan
         return math.nan if wait is None or wait.grounds == NOTHING else float(wait.point)

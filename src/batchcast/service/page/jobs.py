@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
-from ...formats.slurm.sbatch import count_of, not_heard, parse_script, processors
+from ...formats.slurm.sbatch import Request, as_request, parse_script
 from ...job import JobRequest
 from ...predict.protocol import Prediction
 from ...store.packed import Packed
@@ -22,10 +22,9 @@ from ...store.reader import Row
 from ...store.rows import as_prediction, newest
 from ...units import format_duration, parse_duration
 from ..answers import track_record
-from ..answers.advice import as_request
 from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, open_site
-from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
+from ..answers.forecaster import NEVER, begin_condition, forecaster, job_of, never_starts
 from ..answers.questions import NOT_YET, answer_of_waiting
 from ..answers.script import placements, script_advice
 from ..answers.start import basis_of, release, spread_of, time_limit
@@ -264,18 +263,18 @@ MOST_CHARACTERS = 200_000
 MOST_PLACEMENTS = 12
 
 
-def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
+def request_of_form(form: Mapping[str, str]) -> Request:
     """Return the sbatch options in the form: the script's #SBATCH lines, and the filled-in fields, which
     replace them.
     """
     script = form.get("script", "")
     if len(script) > MOST_CHARACTERS:
         raise UsageError(f"a script of {len(script)} characters (accepted: up to {MOST_CHARACTERS})")
-    return parse_script(script) | {name: form[name].strip() for name in FIELDS if form.get(name, "").strip()}
+    return parse_script(script).replaced({name: form[name].strip() for name in FIELDS if form.get(name, "").strip()})
 
 
-def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
-    """Return the request of a stored job as sbatch options. Raises Refused if this viewer may not see the job."""
+def request_of_job(settings: Settings, job_id: str, viewer: Viewer) -> Request:
+    """Return the request of a stored job. Raises Refused if this viewer may not see the job."""
     with open_site(settings, viewer, math.inf) as site:
         row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), None)
         # a viewer who may not see a job gets the same answer as for a job that does not exist
@@ -287,33 +286,35 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
              "job-name": row["job_name"], "account": row["account"], "qos": row["qos"], "constraint": row["constraint"],
              "nodes": (row["req_nodes"] or 0) > 1 and f"{row['req_nodes']:g}"}  # fmt: skip
     whole = {"exclusive": ""} if (row["exclusive"] or 0) > 0 else {}
-    return {name: str(value) for name, value in known.items() if value} | whole
+    return Request({name: str(value) for name, value in known.items() if value} | whole)
 
 
-def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return the predicted starts with these options, and with variants of size, limit and partition, the earliest
+def try_script(settings: Settings, request: Request, viewer: Viewer, now: float) -> dict[str, Any]:
+    """Return the predicted starts with this request, and with variants of size, limit and partition, the earliest
     first.
     """
     with open_site(settings, viewer, now) as site:
         clock = forecaster(site)
-        job = request_of(options, site, viewer.name or "")
-        if never := never_starts(site, options, job, clock.machine):
+        job = job_of(request, site)
+        if never := never_starts(site, request, job, clock.machine):
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         own = clock.wait(job)
-        reason, begin = begin_condition(options, now)
+        reason, begin = begin_condition(request, now)
         base = _chances_of(own, begin or now)
         variants: list[dict[str, Any]] = []
-        for what, changed in _variants(site, options, job):
-            asked = request_of(changed, site, viewer.name or "")
+        for what, changed in _variants(site, request, job):
+            asked = job_of(changed, site)
             if not never_starts(site, changed, asked, clock.machine):
                 c = _chances_of(clock.wait(asked), begin or now)
-                variants.append({"what": what, "options": changed, "chances": c, "sooner": base.by_50 - c.by_50})
+                variants.append(
+                    {"what": what, "options": changed.options, "chances": c, "sooner": base.by_50 - c.by_50}
+                )
         shared = axis(now, [base, *(one["chances"] for one in variants)])
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
-        advised = script_advice(site, options, clock, job)
-        notes = [Sentence(NOT_HEARD, options=", ".join(ignored))] if (ignored := not_heard(options)) else []
-        where = site.disclosed(placements(site, options, clock))
+        advised = script_advice(site, request, clock, job)
+        notes = [Sentence(NOT_HEARD, options=", ".join(ignored))] if (ignored := request.not_heard) else []
+        where = site.disclosed(placements(site, request, clock))
         return {
             "ways": [{**one, "memory": as_request(kib) if (kib := one["memory_kib"]) == kib else ""}
                      for one in where[:MOST_PLACEMENTS]],
@@ -331,22 +332,22 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
 NOT_HEARD = "ignored: %(options)s"
 
 
-def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """Return variants of a request with one changed option: (option, new value), and all options of the variant."""
-    variants: list[tuple[tuple[str, str], dict[str, str]]] = []
+def _variants(site: Site, request: Request, job: JobRequest) -> list[tuple[tuple[str, str], Request]]:
+    """Return variants of a request with one changed option: (option, new value), and the request of the variant."""
+    variants: list[tuple[tuple[str, str], Request]] = []
     limit = job.req_time
     if math.isfinite(limit):
         for share in (0.5, 0.25):
             shorter = format_duration(max(60.0 * round(share * limit / 60), 60.0))
             if parse_duration(shorter) < limit:
-                variants.append((("--time", shorter), {**options, "time": shorter}))
-    procs, nodes = processors(options)
-    if procs >= 2:
-        smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
-        half = str(max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1))
+                variants.append((("--time", shorter), request.replaced({"time": shorter})))
+    nodes = request.nodes
+    if request.procs >= 2:
+        smaller = {k: v for k, v in request.options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
+        half = str(max(int(request.procs // (2 * request.task_procs)), 1))
         fewer = {"nodes": f"{nodes // 2:g}"} if nodes >= 2 else {}
-        variants.append((("--ntasks", half), {**smaller, "ntasks": half, **fewer}))
+        variants.append((("--ntasks", half), Request({**smaller, "ntasks": half, **fewer})))
     for name, limits in site.partitions.items():
         if name != job.partition_id and not limit > (limits.get("max_time_s") or math.inf):
-            variants.append((("--partition", name), {**options, "partition": name}))
+            variants.append((("--partition", name), request.replaced({"partition": name})))
     return variants[:10]

@@ -25,7 +25,7 @@ from ..answers.disclosure import Viewer
 from ..http.api import status_of
 from ..http.work_queue import while_asked
 from ..settings import Settings
-from .jobs import FIELDS, MOST_CHARACTERS, my_jobs, options_of_form, options_of_job, try_script
+from .jobs import FIELDS, MOST_CHARACTERS, my_jobs, request_of_form, request_of_job, try_script
 from .texts import LANGUAGES, Language, capitalized, choose_language, language_of, span
 
 STREAM_S, STREAMS_EACH = 1800.0, 6
@@ -180,13 +180,13 @@ async def script(request: Request) -> Response:
 
 def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Viewer) -> dict[str, Any]:
     """Return the data of the page *Try a script*, and the script that the answer is about."""
-    options = options_of_job(settings, job, viewer) if job else options_of_form(form)
-    if not options:
+    asked = request_of_job(settings, job, viewer) if job else request_of_form(form)
+    if not asked.options:
         raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
     text = form.get("script", "") or "".join(
-        f"#SBATCH --{name}={value}\n" if value else f"#SBATCH --{name}\n" for name, value in options.items()
+        f"#SBATCH --{name}={value}\n" if value else f"#SBATCH --{name}\n" for name, value in asked.options.items()
     )
-    return {**try_script(settings, options, viewer, time.time()), "form": {**form, "script": text}}
+    return {**try_script(settings, asked, viewer, time.time()), "form": {**form, "script": text}}
 
 
 async def _form(request: Request) -> dict[str, str]:

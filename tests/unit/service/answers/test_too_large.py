@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from batchcast.errors import UsageError
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.job import as_submitted
 from batchcast.machines.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.service.answers.disclosure import Site
@@ -27,7 +28,7 @@ SITE = {"total_procs": 16.0, "site": {"partitions": {"main": MAIN, "bare": {}}}}
 def said(partition: str = "main", cpus: str = "1", **asked: Any) -> str:
     values = {"job_id": "1", "submit_time": 0.0, "req_nodes": 1.0, "partition_id": partition, **asked}
     job = as_submitted(-1, values, procs=float(asked.get("req_procs", 1.0)))
-    return too_large(cast(Site, SimpleNamespace(memory=SITE)), {"cpus-per-task": cpus}, job)
+    return too_large(cast(Site, SimpleNamespace(memory=SITE)), Request({"cpus-per-task": cpus}), job)
 
 
 @pytest.mark.parametrize(("asked", "why"), [
@@ -57,13 +58,13 @@ def test_where_nothing_is_known_of_the_machine_a_thousand_million_processors_nev
     asked = {"job_id": "1", "submit_time": 0.0, "req_nodes": 1.0, "partition_id": "main"}
     unknown = cast(Site, SimpleNamespace(memory={}))
     why = "no machine has 999,999,999 processors"
-    assert too_large(unknown, {}, as_submitted(-1, asked, procs=999_999_999.0)) == why
-    assert too_large(unknown, {}, as_submitted(-1, asked, procs=1e7)) == ""
+    assert too_large(unknown, Request({}), as_submitted(-1, asked, procs=999_999_999.0)) == why
+    assert too_large(unknown, Request({}), as_submitted(-1, asked, procs=1e7)) == ""
 
 
 def never(**options: str) -> str:
     job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, "partition_id": "main"}, procs=1.0)
-    return never_starts(cast(Site, SimpleNamespace(memory=SITE)), options, job, MACHINE)
+    return never_starts(cast(Site, SimpleNamespace(memory=SITE)), Request(options), job, MACHINE)
 
 
 @pytest.mark.parametrize(("constraint", "why"), [
@@ -104,4 +105,4 @@ def test_a_type_of_gpu_that_no_node_has_never_lets_a_job_start(options: dict[str
     machine = Machine(nodes, (Partition("cards", ("g1", "g2")), Partition("plain", ("n1",))))
     asked = {"partition_id": options.get("partition", "cards"), "req_nodes": 1.0}
     job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, **asked}, procs=1.0)
-    assert never_starts(cast(Site, SimpleNamespace(memory={})), options, job, machine) == why
+    assert never_starts(cast(Site, SimpleNamespace(memory={})), Request(options), job, machine) == why

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from batchcast.errors import BatchcastError, NoAnswer, Refused, Unreachable, WrongCluster
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.machines.machine import Machine, homogeneous
 from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.answers.answer import staleness
@@ -624,12 +625,12 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
     script = Script([Job("1", 1005, 1010, 1200), Job("2", 1010, 1030, 1210), Job("7", 1505, 1565, 1900)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1500, 30))
-    options = {"partition": "main", "ntasks": "1", "time": "10"}
+    request = Request({"partition": "main", "ntasks": "1", "time": "10"})
     with pytest.raises(NoAnswer, match="it would never start: larger than main") as refused:
-        answer_options(settings, {**options, "ntasks": "999999"}, Viewer("ada"), 1500.0)
+        answer_options(settings, request.replaced({"ntasks": "999999"}), Viewer("ada"), 1500.0)
     assert refused.value.exit_code == 3
-    answer = answer_options(settings, options, Viewer("ada"), 1500.0).results[0]
-    answer_options(settings, {**options, "time": "20"}, Viewer("ada"), 1500.0)  # never submitted
+    answer = answer_options(settings, request, Viewer("ada"), 1500.0).results[0]
+    answer_options(settings, request.replaced({"time": "20"}), Viewer("ada"), 1500.0)  # never submitted
     assert asked_path(settings["store"], "c").stat().st_mode & 0o777 == 0o600
     step(script, collector, *range(1510, 2000, 30))
     assert not asked_path(settings["store"], "c").exists()
@@ -644,8 +645,8 @@ def test_what_start_test_says_is_no_later_than_limits_imply_and_a_margin(setting
     script = Script([Job("1", 1005, 50_000, 50_600), Job("2", 1010, 50_030, 50_610)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 51_000, 1000))
-    options = {"partition": "main", "ntasks": "1", "time": "10"}
-    answer = answer_options(settings, options, Viewer("ada"), 51_000.0).results[0]
+    request = Request({"partition": "main", "ntasks": "1", "time": "10"})
+    answer = answer_options(settings, request, Viewer("ada"), 51_000.0).results[0]
     assert answer["likely_start_s"] == pytest.approx(51_000.0 + MARGIN_S)
     assert "the wait that Slurm's limits imply" in answer["basis"]
 

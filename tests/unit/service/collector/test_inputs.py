@@ -13,8 +13,9 @@ import pytest
 
 from batchcast.errors import InputError, UsageError
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.answers.forecaster import features_in, options_of
+from batchcast.service.answers.forecaster import features_in, read_request
 from batchcast.service.answers.questions import accuracy, walltime
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.collector.inputs import InputReader, roots_of
@@ -143,7 +144,7 @@ def test_answers_of_the_reading_process_and_of_users_are_checked() -> None:
         with pytest.raises(InputError):
             checked_features(wrong)
     with pytest.raises(UsageError, match="JSON object"):
-        features_in({"inputs": "[" * 100_000})
+        features_in(Request({"inputs": "[" * 100_000}))
 
 
 @pytest.mark.parametrize("wrong", ["home", "/", "/home, ../x"])
@@ -239,9 +240,9 @@ def test_walltime_and_accuracy_use_the_features_that_the_collector_stored(
     for name in ("short", "next"):
         script = places[1 if name == "short" else 2] / "job.sh"
         script.write_text("#!/bin/sh\n#SBATCH -n 4 -p main -t 10:00:00 -J relax\n")
-        options = options_of(str(script.parent), {})[0]
-        assert json.loads(options["inputs"])["qe_ecutwfc"] == (30.0 if name == "short" else 90.0)
-        (row,) = walltime(settings, None, None, ME, viewer, 0.05, batch.time, options).results
+        request = read_request(str(script.parent))
+        assert json.loads(request.options["inputs"])["qe_ecutwfc"] == (30.0 if name == "short" else 90.0)
+        (row,) = walltime(settings, None, None, ME, viewer, 0.05, batch.time, request).results
         assert row["limit_by"] == spec
         limits[name] = row["limit_s"]
     assert limits["short"] < 1500 < 6000 <= limits["next"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.predict.registry import available
 from batchcast.predict.registry import load as registered
 from batchcast.predict.wait.forecast import Forecast
@@ -159,8 +160,8 @@ def test_what_if_goes_on_from_the_file_and_says_what_hearing_everything_says(
     now = script.time
 
     def ask() -> dict[str, object]:
-        options = {"ntasks": "2", "time": "0:20:00"}
-        return dict(answer_options(learning, options, Viewer("ada", True), now).results[0])
+        request = Request({"ntasks": "2", "time": "0:20:00"})
+        return dict(answer_options(learning, request, Viewer("ada", True), now).results[0])
 
     kept = ask()
     monkeypatch.setattr(Forecast, "refit", lambda self, now: (_ for _ in ()).throw(AssertionError("refitted")))
@@ -197,7 +198,9 @@ def test_every_method_answers_from_the_file(tmp_path: Path, monkeypatch: pytest.
 
     def asked(**first: object) -> Mapping[str, object]:
         collector._write(answers_by=None, **first)
-        return answer_options(settings, {"ntasks": "2", "time": "0:20:00"}, Viewer("ada", True), script.time).results[0]
+        return answer_options(
+            settings, Request({"ntasks": "2", "time": "0:20:00"}), Viewer("ada", True), script.time
+        ).results[0]
 
     monkeypatch.setattr(files, "replay", lambda *_: pytest.fail("history was replayed"))
     for name in methods["runtime"]:

@@ -12,7 +12,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.service.answers import questions
 from batchcast.service.answers.advice import RISK, service_parameters
 from batchcast.service.answers.disclosure import Viewer, Whose
-from batchcast.service.answers.forecaster import options_of
+from batchcast.service.answers.forecaster import read_request
 from batchcast.service.answers.script import answer_options
 from batchcast.service.http.api import ENDPOINTS, Question
 from batchcast.service.settings import load
@@ -46,7 +46,7 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
     path, now, ada = tmp_path / "job.sh", script.time, Viewer("ada")
     path.write_text("#!/bin/sh\n#SBATCH -J relax -p main -n 1 -N 1 -t 6:00:00\nsrun x\n")
     walltime = questions.walltime(settings, str(path), None, "ada", ada, RISK, now).results[0]["limit_s"]
-    test = answer_options(settings, options_of(str(path), {})[0], ada, now).results[0]["advised_limit_s"]
+    test = answer_options(settings, read_request(str(path)), ada, now).results[0]["advised_limit_s"]
     (report,) = questions.report(settings, Whose("ada"), 0.0, 1e12, ada, now).settings["advice"]
     assert (walltime, test, report["advised"]) == (walltime,) * 3
     asked = service_parameters(str(path), None)

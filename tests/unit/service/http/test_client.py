@@ -18,6 +18,7 @@ import pytest
 
 import batchcast.client
 from batchcast.client import Client, Start
+from batchcast.formats.slurm.sbatch import Request
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.answers.script import answer_options
 from batchcast.service.http import server as service
@@ -64,7 +65,7 @@ def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: 
         found = asked_until_loaded(client, choices, "user1")
         asked_at = time.time()
     assert [one is None for one in found] == [False, False, True, True, False]
-    alone = answer_options(settings, {"ntasks": "4"}, Viewer("user1"), asked_at).results[0]
+    alone = answer_options(settings, Request({"ntasks": "4"}), Viewer("user1"), asked_at).results[0]
     assert found[4] is not None
     assert found[4].likely_s - asked_at == pytest.approx(alone["likely_wait_s"], abs=2.0)
 

@@ -14,7 +14,7 @@ from sqlalchemy import insert
 
 from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.page.cluster import cluster_figures, operator_figures
-from batchcast.service.page.jobs import options_of_job
+from batchcast.service.page.jobs import request_of_job
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store
@@ -161,7 +161,7 @@ def test_pages_claim_no_idle_processors_and_name_the_waits_that_they_count(name:
 def test_what_would_start_sooner_keeps_nodes_features_and_whole_nodes(tmp_path: Path) -> None:
     asked = {"req_nodes": 2.0, "constraint": "ib", "exclusive": 1.0, "job_name": "x"}
     settings = store_with(tmp_path, waits(NOW - HOUR) | asked)
-    options = options_of_job(settings, "0", ROOT)
+    options = request_of_job(settings, "0", ROOT).options
     assert {name: options.get(name) for name in ("nodes", "constraint", "exclusive", "time")} == {
         "nodes": "2",
         "constraint": "ib",
