@@ -26,6 +26,7 @@ LEARNED = "learned"
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..evaluation.differences import ResultRow
     from ..evaluation.validity import Validity
     from ..machines.machine import Machine
     from ..report.blocks import Table
@@ -219,19 +220,19 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
 
 
 def show_simulation(
-    tables: Sequence[Table], checked: Validity, total: int, options: Mapping[str, Any], headline: str, next_step: str
-) -> None:
+    tables: Sequence[Table], rows: Sequence[ResultRow], checked: Validity, total: int, options: Mapping[str, Any],
+    headline: str, next_step: str,
+) -> None:  # fmt: skip
     """Print simulated schedules, their differences, how far the simulation can be trusted, and the next command.
 
-    The first table has a row for each schedule; `total` is the processors of the machine. If the simulated waits are
-    not close to the recorded waits, the next command describes the machine better.
+    The first table has the `rows`, one for each schedule; `total` is the processors of the machine. If the simulated
+    waits are not close to the recorded waits, the next command describes the machine better.
     """
     from ..report.blocks import columns_of
     from ..report.difference import SCHEDULE, difference_blocks, with_difference
     from ..report.validity import judgement, with_judgement
 
     judged = judgement(checked, total, brief=not (options["details"] or options["replicates"]))
-    rows = tables[0].rows
     blocks = with_judgement([with_difference(tables[0], rows, SCHEDULE), *tables[1:]], judged)
     explained = difference_blocks(rows, SCHEDULE, [tables[0].columns[0], *columns_of("predictor|planned with")])
     if options["replicates"]:  # a user who requests replicates wants to see the intervals

@@ -31,7 +31,7 @@ from ..table import Trace
 from ..table.memory import MemoryUse, memory_use
 from ..table.result import Picture
 from .calendar import month_starts
-from .differences import RUN_TIME, Keys, against_limits, burst_groups, compared, reference_of, shown_names
+from .differences import RUN_TIME, Comparisons, ResultRow, burst_groups, compared, reference_of, shown_names
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -89,7 +89,7 @@ class Scores:
         return replace(self, against=reference_of(list(self.rows), method, RUN_TIME)) if method else self
 
     @cached_property  # because every table of a report needs the differences, and computing their intervals takes long
-    def differences(self) -> Keys:
+    def differences(self) -> Comparisons:
         """The differences between every method and the reference, and between every method and the users' limits."""
         return _differences(self) if self.against else {}
 
@@ -117,7 +117,7 @@ def score(
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
-    >>> [r["mae_s"] for r in figures(score(trace, ["requested", "last_2"]))]
+    >>> [row["mae_s"] for row in figures(score(trace, ["requested", "last_2"]))]
     [51.0, 25.5]
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
@@ -162,7 +162,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     jobs, measures = scores.scored, measures_of(scores.per)
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
-    rows = [{"predictor": spec, **keys} for spec, keys in scores.differences.items()]
+    rows = [{"predictor": spec, **one.row()} for spec, one in scores.differences.items()]
     held = {spec: row.coverage for spec, row in scores.rows.items() if row.coverage}
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
@@ -177,17 +177,20 @@ def measures_of(per: str) -> tuple[Measure, Measure]:
     return (replace(MAE, name="mae_mib", unit="memory"), APA) if per else (MAE, APA)
 
 
-def _differences(scores: Scores) -> Keys:
+def _differences(scores: Scores) -> Comparisons:
     measures, group = measures_of(scores.per), burst_groups(scores.trace, scores.procs)
-    keys = _compared(scores, scores.scored, scores.against, measures, group)
+    found = _compared(scores, scores.scored, scores.against, measures, group)
     limits = next((spec for spec in scores.rows if _is_limit(spec)), scores.against)
     if limits == scores.against:
-        return keys
-    return against_limits(keys, _compared(scores, scores.scored, limits, measures[:1], group))
+        return found
+    theirs = _compared(scores, scores.scored, limits, measures[:1], group)
+    return {spec: replace(one, limit_differences=theirs[spec].differences) for spec, one in found.items()}
 
 
-def _compared(scores: Scores, mask: np.ndarray, against: str, measures: Sequence[Measure], group: np.ndarray) -> Keys:
-    """Return the keys for each method's row over the jobs in `mask` (n,): its difference from the method `against`."""
+def _compared(
+    scores: Scores, mask: np.ndarray, against: str, measures: Sequence[Measure], group: np.ndarray
+) -> Comparisons:
+    """Return each method's difference from the method `against` over the jobs in `mask` (n,)."""
     run = scores.trace.run_time[mask]
     errors = {spec: Errors(point[mask], run) for spec, point in scores.points.items()}
     values = {spec: {each.name: each.compute(error) for each in measures} for spec, error in errors.items()}
@@ -238,36 +241,44 @@ def fresh_predictor(
     return method
 
 
-def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
-    """Return one flat row per predictor (and per group: keys `by` and `group`, in the order of `groups`).
+def figures(scores: Scores, by: str | None = None) -> list[ResultRow]:
+    """Return one row per predictor (and per group: keys `by` and `group`, in the order of `groups`).
 
     `requested` has a row only if users requested a time limit.
     """
     specs = [spec for spec, row in scores.rows.items() if not (_is_limit(spec) and np.isnan(row.points).all())]
     if by is None:
-        return [_row(scores, spec, scores.scored) for spec in specs]
+        return [_row(scores, spec) for spec in specs]
     codes, names = groups(scores.trace, by, scores.procs)
     present = np.unique(codes[scores.scored]).tolist()
     masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
     measures, group = measures_of(scores.per), burst_groups(scores.trace, scores.procs)
-    keys = [_compared(scores, mask, scores.against, measures, group) for _, mask in masks]
+    found = [_compared(scores, mask, scores.against, measures, group) for _, mask in masks]
     return [
-        {**_row(scores, spec, mask, seconds=False), **mine.get(spec, {}), "by": by, "group": name}
+        ResultRow(_measured(scores, spec, mask), mine.get(spec), {"by": by, "group": name})
         for spec in specs
-        for (name, mask), mine in zip(masks, keys)
+        for (name, mask), mine in zip(masks, found)
     ]
 
 
-def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
+def _row(scores: Scores, spec: str) -> ResultRow:
+    """Return a method's row over all scored jobs, with the coverage of its quantiles and its computing time."""
     of = scores.rows[spec]
-    row = {"predictor": spec, **accuracy(of.points[mask], scores.trace.run_time[mask])}
-    row = in_mebibytes(row, scores.per) if scores.per else row
-    if not seconds:
-        return row
-    held = {f"coverage_{100 * level:g}": share for level, share in of.coverage.items()}
     trainings = len({refit.get("batch", k) for k, refit in enumerate(of.trained)})
-    row |= {**({"trainings": trainings} if trainings else {}), **held, **planned_keys(of.planned), **of.facts}
-    return {**row, **scores.differences.get(spec, {}), "seconds": of.seconds}
+    measures = {
+        **_measured(scores, spec, scores.scored),
+        **({"trainings": trainings} if trainings else {}),
+        **{f"coverage_{100 * level:g}": share for level, share in of.coverage.items()},
+        **planned_keys(of.planned),
+        **of.facts,
+    }
+    return ResultRow(measures, scores.differences.get(spec), {"seconds": of.seconds})
+
+
+def _measured(scores: Scores, spec: str, mask: np.ndarray) -> dict[str, Any]:
+    """Return a method and its error measures over the jobs in `mask` (n,); in MiB, with the unit `per`, for memory."""
+    row = {"predictor": spec, **accuracy(scores.rows[spec].points[mask], scores.trace.run_time[mask])}
+    return in_mebibytes(row, scores.per) if scores.per else row
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:

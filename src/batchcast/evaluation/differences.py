@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..errors import UsageError
 from ..metrics.accuracy import size_class
 from ..metrics.bursts import WEEK_S, geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
 from ..metrics.measure import Measure, OverReplicates
-from ..metrics.paired import PairedDifference, paired_differences
+from ..metrics.paired import Difference, PairedDifference, paired_differences
 from ..metrics.schedule import COMPARED as COMPARED_SCHEDULES
 from ..metrics.schedule import GEOMETRIC_MEAN, MEAN_SLOWDOWN, Waits
 from ..metrics.wait import COMPARED as COMPARED_WAITS
@@ -52,10 +53,69 @@ def shown_names(trace: Trace, column: str) -> list[str]:
 
 RUN_TIME = ("recent_mean", "requested")
 WAIT = ("recent_wait",)
-Keys = dict[str, dict[str, Any]]
-"""The keys that the comparison adds to the row of each method."""
 Columns = Mapping[str, np.ndarray]
 Schedules = Mapping[str, "Schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a method compares with a reference method in each measure. The first measure is also summed up by groups of
+    jobs.
+
+    `over_user_weeks` is the mean over groups, each with the same weight, and `top_ten_share` the share of the ten
+    largest groups in the sum over jobs. `users_better` and `users_worse` are shares of users. `geometric_mean` (of
+    slowdowns) is None for other measures. `against` is empty for the reference itself. `limit_differences` are the
+    differences from the users' limits, `rule_differences` from the usual rule, and `replicated` the differences over
+    replicates of the log.
+    """
+
+    over_user_weeks: float
+    top_ten_share: float
+    users_better: float
+    users_worse: float
+    geometric_mean: float | None = None
+    against: str = ""
+    groups_of: str = ""
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+    limit_differences: Mapping[str, Difference] = field(default_factory=dict)
+    rule_differences: Mapping[str, Difference] = field(default_factory=dict)
+    replicates: int | None = None
+    replicated: Mapping[str, OverReplicates] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        """Return the known values under their names in JSON."""
+        values = {GEOMETRIC_MEAN.name if f.name == "geometric_mean" else f.name: getattr(self, f.name)
+                  for f in fields(self)}  # fmt: skip
+        return {name: value for name, value in values.items() if value is not None and value != "" and value != {}}
+
+
+Comparisons = dict[str, Comparison]
+"""Comparisons by the name of the method."""
+
+
+class ResultRow(dict[str, Any]):
+    """One row of results: its columns in JSON and tables, and its comparison with a reference as a typed value. The
+    columns of the comparison follow the measures, and `more` follows the comparison."""
+
+    def __init__(
+        self, measures: Mapping[str, Any], comparison: Comparison | None = None, more: Mapping[str, Any] = {}
+    ) -> None:
+        super().__init__({**measures, **(comparison.row() if comparison else {}), **more})
+        self.comparison = comparison
+
+    @property
+    def against(self) -> str:
+        """The reference with which the row is compared; empty if there is none."""
+        return self.comparison.against if self.comparison else ""
+
+    def difference(self, measure: str) -> Difference | None:
+        """Return the difference from the reference in a measure; None if there is none."""
+        return self.comparison.differences.get(measure) if self.comparison else None
+
+    def named(self, against: str = "", **names: Any) -> ResultRow:
+        """Return the row with other values in the named columns, and with another name of its reference, if any."""
+        one = self.comparison
+        return ResultRow({**self, **names}, replace(one, against=against) if one and one.against and against else one)
 
 
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
@@ -97,9 +157,8 @@ def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[st
 
 def wait_differences(
     trace: Trace, points: Columns, scored: np.ndarray, against: str, *, crps: Columns, procs: str = "req", seed: int = 0
-) -> Keys:
-    """Return the keys for each wait prediction's row: its difference from the reference in mean absolute error and
-    CRPS.
+) -> Comparisons:
+    """Return each wait prediction's difference from the reference in mean absolute error and CRPS.
 
     `points` are seconds and `crps` is the CRPS of log(1 + wait), for the log's jobs up to the last scored job.
     """
@@ -114,9 +173,8 @@ def wait_differences(
 
 def schedule_differences(
     trace: Trace, schedules: Schedules, scored: np.ndarray, against: str, *, procs: str = "req", seed: int = 0
-) -> Keys:
-    """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
-    slowdown.
+) -> Comparisons:
+    """Return each schedule's difference from the reference in mean wait and mean bounded slowdown.
 
     The differences pair the waits and slowdowns of one simulation of each schedule. The differences include how the
     change of schedule moves all other jobs of this log, but not how it would act on another log (see
@@ -153,12 +211,6 @@ def _paired(values: Columns, against: str, group: np.ndarray, seed: int) -> dict
     return dict(zip(others, paired_differences(stacked, values[against], group, np.random.default_rng(seed))))
 
 
-def against_limits(keys: Keys, limits: Keys) -> Keys:
-    """Return the keys of each method's row, with the comparison with the users' limits added as `limit_differences`."""
-    theirs = {name: row["differences"] for name, row in limits.items() if "differences" in row}
-    return {name: row | ({"limit_differences": theirs[name]} if name in theirs else {}) for name, row in keys.items()}
-
-
 def compared(
     trace: Trace,
     scored: np.ndarray,
@@ -167,35 +219,25 @@ def compared(
     against: str,
     measures: Sequence[Measure],
     seed: int,
-) -> Keys:
-    """Return the keys of every method's row; `values` has the values of the scored jobs, by method and measure."""
-    rows: Keys = {name: _even(trace, scored, group, values[name], values[against], measures[0].name) for name in values}
-    of = groups_of(trace, scored)
+) -> Comparisons:
+    """Return every method's comparison; `values` has the values of the scored jobs, by method and measure."""
+    stated: dict[str, dict[str, Difference]] = {name: {} for name in values}
     for measure in measures:
         of_measure = {name: each[measure.name] for name, each in values.items()}
         for name, pair in _paired(of_measure, against, group, seed).items():
             words = _decided_by(trace, scored, group, measure, pair) if pair.is_decided_by_one else ""
-            row = rows[name]
-            row |= {"against": against, "groups_of": of, "differences": row.get("differences", {})}
-            row["differences"][measure.name] = pair.stated(lower_is_better=not measure.more_is_better, decided_by=words)
-    return rows
-
-
-def _even(
-    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Columns, theirs: Columns, metric: str
-) -> dict[str, Any]:
-    """Return the mean over user-weeks, the shares of users who wait less and who wait more, and the share of the ten
-    largest groups."""
-    better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
-    keys = {
-        "over_user_weeks": group_mean(mine[metric], group),
-        "top_ten_share": top_share(mine[metric], group),
-        "users_better": better,
-        "users_worse": worse,
-    }
-    if MEAN_SLOWDOWN.name in mine:
-        keys[GEOMETRIC_MEAN.name] = geometric_mean(mine[MEAN_SLOWDOWN.name])
-    return keys
+            stated[name][measure.name] = pair.stated(lower_is_better=not measure.more_is_better, decided_by=words)
+    metric, users, of = measures[0].name, trace.nominal("user_id").codes[scored], groups_of(trace, scored)
+    comparisons = {}
+    for name, mine in values.items():
+        better, worse = users_better_and_worse(mine[metric] - values[against][metric], users)
+        slowdown = mine.get(MEAN_SLOWDOWN.name)
+        comparisons[name] = Comparison(
+            group_mean(mine[metric], group), top_share(mine[metric], group), better, worse,
+            None if slowdown is None else geometric_mean(slowdown), against if stated[name] else "",
+            of if stated[name] else "", stated[name],
+        )  # fmt: skip
+    return comparisons
 
 
 def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Measure, one: PairedDifference) -> str:
@@ -260,6 +302,18 @@ def _drawn(submit: np.ndarray, rng: np.random.Generator, dropped: float) -> tupl
     return rows[keep], moved[keep]
 
 
+class Replicates(NamedTuple):
+    """The number of replicates of a log, and the differences over them by schedule and measure."""
+
+    logs: int
+    changes: Mapping[str, Mapping[str, OverReplicates]]
+
+    def added(self, comparisons: Comparisons) -> Comparisons:
+        """Return the schedules' comparisons with the differences over replicates."""
+        return {name: replace(one, replicates=self.logs, replicated=self.changes.get(name, {}))
+                for name, one in comparisons.items()}  # fmt: skip
+
+
 def replicated(
     trace: Trace,
     schedules: Mapping[str, Callable[[Trace], Schedule]],
@@ -268,12 +322,11 @@ def replicated(
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
     workers: int = 1,
-) -> dict[str, dict[str, Any]]:
-    """Return keys for each schedule's row: the differences between its means and the reference's means over replicates
-    of the log.
+) -> Replicates:
+    """Return the differences between each schedule's means and the reference's means over replicates of the log.
 
-    `schedules` has a function per schedule that simulates one replicate. `replicated` has an `OverReplicates` of the
-    difference of means for each measure. The cost is `count` simulations of every schedule.
+    `schedules` has a function per schedule that simulates one replicate. The cost is `count` simulations of every
+    schedule.
     """
     rng = np.random.default_rng(seed)
     # the state of the random generator before each replicate, because the process that simulates a replicate also draws
@@ -288,16 +341,10 @@ def replicated(
         return [simulate(again).measures() for simulate in schedules.values()]
 
     every = in_processes([partial(measured, state) for state in states], workers, tick)
-    means = {name: [one[k] for one in every] for k, name in enumerate(schedules)}
-    keys: dict[str, dict[str, Any]] = {}
-    for name in schedules:
-        keys[name] = {"replicates": count}
-        if name != against:
-            pairs = list(zip(means[name], means[against]))
-            keys[name]["replicated"] = {
-                each.name: OverReplicates.from_values(
-                    np.array([mine[each.name] - its[each.name] for mine, its in pairs]), 0.0
-                )
-                for each in COMPARED_SCHEDULES
-            }
-    return keys
+    means = {name: {m.name: np.array([one[k][m.name] for one in every]) for m in COMPARED_SCHEDULES}
+             for k, name in enumerate(schedules)}  # fmt: skip
+    changes = {
+        name: {m: OverReplicates.from_values(values - means[against][m], 0.0) for m, values in mine.items()}
+        for name, mine in means.items() if name != against
+    }  # fmt: skip
+    return Replicates(count, changes)

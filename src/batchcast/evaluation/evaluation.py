@@ -32,7 +32,7 @@ from ..table.result import Picture, Result, by_column
 from ..units import counted
 from .accuracy import Maker, Scores, error_pictures, figures, fresh_predictor, score
 from .advice import Advice, advise
-from .differences import against_limits, over_log, schedule_differences, wait_intervals
+from .differences import Comparisons, ResultRow, over_log, schedule_differences, wait_intervals
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
@@ -72,7 +72,7 @@ class Evaluation(Result):
     learned: str = ""
     tried_learning: bool = False
     why_no_waits: str = "waits were not scored"
-    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
+    _rows: dict[str, list[Any]] = field(default_factory=dict, init=False, compare=False)
 
     _printed: ClassVar[tuple[str, ...]] = ("policy", "predictor", "jobs", "mae_s", "mae_s_difference", "apa",
                                            "mean_wait_s", "mean_wait_s_difference", "max_wait_s")  # fmt: skip
@@ -81,17 +81,28 @@ class Evaluation(Result):
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
         return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.rows)}; {schedules}>"
 
-    def accuracy_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row of error measures per predictor."""
+    def accuracy_rows(self) -> list[ResultRow]:
+        """Return one row of error measures per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
-    def schedule_rows(self) -> list[dict[str, Any]]:
-        """Return one row per policy and predictor, as in JSON; `outcomes` has the same results as typed rows."""
+    def schedule_rows(self) -> list[ResultRow]:
+        """Return one row per policy and predictor, as in JSON; `outcomes` has the same results with their schedules."""
         return [row.row() for row in self.outcomes]
 
-    def limit_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
+    def limit_rows(self) -> list[ResultRow]:
+        """Return one row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
+
+    def waste_rows(self) -> list[dict[str, Any]]:
+        """Return flat rows of core-hours used, requested and unused: total, then by group."""
+        return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
+
+    def _once(self, name: str, make: Callable[[], list[Any]]) -> list[Any]:
+        """Return rows that are computed at the first call, because every section of a report needs the rows, and their
+        intervals take long."""
+        if name not in self._rows:
+            self._rows[name] = make()
+        return list(self._rows[name])
 
     @cached_property  # because every section of a report needs this result, and computing its intervals takes long
     def findings(self) -> Findings | None:
@@ -113,21 +124,10 @@ class Evaluation(Result):
         today = waits[self.outcomes[0].name]
         return optimism({row.name: waits[row.name] - today for row in rows}, self.trace.submit_time[self.mask])
 
-    def waste_rows(self) -> list[dict[str, Any]]:
-        """Return flat rows of core-hours used, requested and unused: total, then by group."""
-        return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
-
-    def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return rows that are computed at the first call, because every section of a report needs the rows, and their
-        intervals take long."""
-        if name not in self._rows:
-            self._rows[name] = make()
-        return [dict(row) for row in self._rows[name]]
-
     def results(self) -> list[dict[str, Any]]:
         """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
 
-        def with_part(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def with_part(part: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             return [{"part": part, **row} for row in rows]
 
         found = self.findings
@@ -368,32 +368,32 @@ def _with_schedules(
     for place, each in enumerate(outcomes):
         requests, actual = (wait[f"{each.policy}, {name}"] for name in (YARDSTICK, ORACLE))
         share = share_of_perfect_knowledge(requests, each.mean_wait_s, actual)
-        outcomes[place] = replace(each, share_of_perfect=share, comparison=differences.get(each.name, {}))
+        outcomes[place] = replace(each, share_of_perfect=share, comparison=differences.get(each.name))
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
                    rejected=model.rejected, settings=settings)  # fmt: skip
 
 
 def _outcome_differences(
     trace: Trace, outcomes: Sequence[ScheduleRow], inside: np.ndarray, procs: str, seed: int, workers: int
-) -> dict[str, dict[str, Any]]:
-    """Return the keys that compare each schedule with the first policy that plans with the users' limits, and with its
-    own policy planned with the limits (`limit_differences`)."""
+) -> Comparisons:
+    """Return the comparison of each schedule with the first policy that plans with the users' limits, and with its own
+    policy planned with the limits (`limit_differences`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
-    policies = list(dict.fromkeys(o.policy for o in outcomes))
-    groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]
-
-    def compared(group: list[ScheduleRow], against: str) -> dict[str, dict[str, Any]]:
-        schedules = {o.name: o.schedule for o in group}
-        if len(group) == len(outcomes):
-            return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
-        waits = wait_intervals(trace, schedules, inside, against, procs=procs, seed=seed)
-        return {name: {"differences": {"mean_wait_s": pair.stated()}} for name, pair in waits.items()}
-
-    against = (reference.name, *(f"{policy}, {YARDSTICK}" for policy in policies))
-    keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)
-    for limits in own:
-        keys |= against_limits({name: keys[name] for name in limits}, limits)
-    return keys
+    options: dict[str, Any] = {"procs": procs, "seed": seed}
+    of_policies: dict[str, dict[str, Schedule]] = {}
+    for each in outcomes:
+        of_policies.setdefault(each.policy, {})[each.name] = each.schedule
+    tasks: list[Callable[[], Any]] = [
+        partial(schedule_differences, trace, {o.name: o.schedule for o in outcomes}, inside, reference.name, **options)
+    ]
+    if len(of_policies) > 1:  # else the reference is the only policy planned with the limits
+        tasks += [partial(wait_intervals, trace, mine, inside, f"{policy}, {YARDSTICK}", **options)
+                  for policy, mine in of_policies.items()]  # fmt: skip
+    found, *own = in_processes(tasks, workers)
+    limits = {name: {"mean_wait_s": pair.stated()} for pairs in own for name, pair in pairs.items()}
+    if not own:
+        limits = {name: one.differences for name, one in found.items()}
+    return {name: replace(one, limit_differences=limits.get(name, {})) for name, one in found.items()}
 
 
 NO_MACHINE = (

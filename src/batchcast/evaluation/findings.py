@@ -16,6 +16,7 @@ from ..planning.record import OrderBy
 from ..predict.protocol import name_and_settings
 from ..simulation import Schedule
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
+from .differences import Comparison, ResultRow
 from .validity import STATED, Verdict
 
 
@@ -31,8 +32,7 @@ class ScheduleRow:
     measures: Mapping[str, float]
     schedule: Schedule = field(repr=False, compare=False)  # The simulated schedule
     share_of_perfect: float = float("nan")  # See `share_of_perfect_knowledge`
-    # The keys of `evaluation.differences.schedule_differences`; empty for a schedule without a comparison.
-    comparison: Mapping[str, Any] = field(default_factory=dict)
+    comparison: Comparison | None = None  # With the first policy that plans with the users' limits
 
     @property
     def name(self) -> str:
@@ -47,12 +47,12 @@ class ScheduleRow:
     @property
     def wait_change(self) -> Difference | None:
         """The difference in mean wait to today's schedule; None if this row is today's schedule."""
-        return Difference.get(self.comparison, "mean_wait_s")
+        return self.comparison.differences.get("mean_wait_s") if self.comparison else None
 
-    def row(self) -> dict[str, Any]:
-        """Return the schedule's row as one object for JSON and tables."""
+    def row(self) -> ResultRow:
+        """Return the schedule's row of results."""
         named = {"policy": self.policy, "predictor": self.predictor}
-        return {**named, **self.measures, "share_of_perfect": self.share_of_perfect, **self.comparison}
+        return ResultRow({**named, **self.measures, "share_of_perfect": self.share_of_perfect}, self.comparison)
 
 
 Optimism = Callable[[Sequence[ScheduleRow]], float]

@@ -17,7 +17,6 @@ from ..errors import NoAnswer
 from ..events.recorded import Forecasts, outcome, replay, timeline
 from ..machines.machine import Machine
 from ..metrics.measure import Measure
-from ..metrics.paired import Difference
 from ..predict.gate import class_codes
 from ..predict.namesakes import TWICE, Namesakes, needed_time, requests_over_log
 from ..predict.peak_memory import MIB, least_waste
@@ -28,7 +27,7 @@ from ..predict.runtime.kernel import Kernel
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
 from .accuracy import measured, of_memory
-from .differences import burst_groups, compared, shown_names
+from .differences import ResultRow, burst_groups, compared, shown_names
 
 if TYPE_CHECKING:
     from ..simulation.on_nodes import MemoryPlan
@@ -187,30 +186,30 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
     return np.where(np.isnan(own), np.nan, limits)
 
 
-def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
+def recommended_rule(rows: Sequence[ResultRow], risk: float) -> str:
     """Return the rule to recommend: the rule of thumb if it wastes less than the suggestion within the promised risk.
 
     The rule of thumb must end early at most the share `risk` of the jobs that their own limits did not end, and leave
     clearly fewer core-hours unused than the suggestion (by the 90 % interval, if there is one).
 
-    >>> rows = [{"limits": rule, KILLED: ended, MEAN_UNUSED: unused}
+    >>> rows = [ResultRow({"limits": rule, KILLED: ended, MEAN_UNUSED: unused})
     ...         for rule, ended, unused in (("advice", 17.6, 5.0), ("rule_of_thumb", 45.0, 1.5))]
     >>> recommended_rule(rows, 0.05), recommended_rule(rows, 0.04)
     ('rule_of_thumb', 'advice')
     """
     advice, thumb = (next(row for row in rows if row["limits"] == rule) for rule in ("advice", "rule_of_thumb"))
-    beside = Difference.get(advice, MEAN_UNUSED, "rule_differences")
+    beside = advice.comparison.rule_differences.get(MEAN_UNUSED) if advice.comparison else None
     wastes_less = thumb[MEAN_UNUSED] < advice[MEAN_UNUSED] and (beside is None or beside.verdict == "behind")
     return "rule_of_thumb" if wastes_less and thumb[KILLED] <= 1000.0 * risk else "advice"
 
 
-def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
+def advice_words(rows: Sequence[ResultRow], risk: float) -> str:
     """Return a sentence on what the limits would have saved and cost, and on the rule of thumb if it is better."""
     by_rule = {row["limits"]: row for row in rows}
     advice, thumb = by_rule["advice"], by_rule["rule_of_thumb"]
     own_unused, advice_unused = by_rule["own"]["over_request_core_h"], advice["over_request_core_h"]
     saved = 1.0 - advice_unused / own_unused if own_unused > 0 else 0.0
-    stated = Difference.get(advice, MEAN_UNUSED)
+    stated = advice.difference(MEAN_UNUSED)
     is_sure = stated is None or stated.verdict in ("ahead", "behind")
     doubt = "" if is_sure else ", a difference that may be chance on this log"
     extra = advice[KILLED]
@@ -366,8 +365,8 @@ def _chosen(forecasts: Forecasts, choose: Callable[[np.ndarray, int], float]) ->
     return amounts
 
 
-def limit_rows(requests: Limits | MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
-    """Return one flat row per rule (with `by`, also per group): jobs, kills per thousand, and resources requested and
+def limit_rows(requests: Limits | MemoryLimits, by: str | None = None) -> list[ResultRow]:
+    """Return one row per rule (with `by`, also per group): jobs, kills per thousand, and resources requested and
     unused.
 
     A job is killed by a limit below its run time. A job that its own limit ended is killed by every limit up to its
@@ -377,21 +376,23 @@ def limit_rows(requests: Limits | MemoryLimits, by: str | None = None) -> list[d
     user's own amount of memory if that suffices, else twice the memory. Savings of memory are relative to the users'
     own requests if the log has them, else to the usual rule.
 
-    Only the twenty groups with the most jobs have rows. Rows of the whole log have the differences from the `reference`
-    rule in `measures`, with 90 % intervals (keys of `evaluation.differences`). The row of suggested time limits also
-    has the differences from the rule of thumb (`rule_differences`).
+    Only the twenty groups with the most jobs have rows. Rows of the whole log are compared with the `reference` rule in
+    `measures`, with 90 % intervals. The row of suggested time limits also has the differences from the rule of thumb
+    (`rule_differences`).
     """
     trace, scored, rules = requests.trace, requests.scored, requests.limits
     if by is not None:
         groups = largest_groups(trace, by, scored)
-        return [{**requests.row(rule, here), "by": by, "group": name} for name, here in groups for rule in rules]
+        return [
+            ResultRow({**requests.row(rule, here), "by": by, "group": name}) for name, here in groups for rule in rules
+        ]
     group, values = burst_groups(trace)[scored], {rule: requests.values(rule) for rule in rules}
-    keys = compared(trace, scored, group, values, requests.reference, requests.measures, 0)
+    found = compared(trace, scored, group, values, requests.reference, requests.measures, 0)
     if isinstance(requests, Limits):
         del values["own"]
         beside = compared(trace, scored, group, values, "rule_of_thumb", MEASURES, 0)["advice"]
-        keys["advice"]["rule_differences"] = beside["differences"]
-    return [{**requests.row(rule, scored), **keys[rule]} for rule in rules]
+        found["advice"] = replace(found["advice"], rule_differences=beside.differences)
+    return [ResultRow(requests.row(rule, scored), found[rule]) for rule in rules]
 
 
 def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -404,7 +405,7 @@ def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[
             yield names[code], scored & (codes == code)
 
 
-def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) -> str:
+def memory_words(rows: Sequence[ResultRow], risk: float, most: float) -> str:
     """Return sentences on what the suggestions would have saved and cost."""
     by_rule = {row["limits"]: row for row in rows}
     against, whose = ("own", "the users' requests") if "own" in by_rule else ("rule_of_thumb", "the usual rule")

@@ -26,7 +26,7 @@ from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST, QuickMarks, wait_option
 from ..predict.registry import check_installed, fresh, load, make, method_of, name_of, named_methods, parse_spec, takes
 from ..table import Trace
-from .differences import shown_names
+from .differences import ResultRow, shown_names
 
 AT_MISGUIDED = 0.04
 TOLD_S = {"10min": 600.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
@@ -230,13 +230,13 @@ def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) ->
     return score_waits(recorded_wait(trace)[rows], trace.run_time[rows], points, bound[rows], marked, answer, threshold)
 
 
-def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Return one flat row for `--json`: the measures, quick starters in the recent history, and the cost."""
+def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> ResultRow:
+    """Return a method's row: the measures, quick starters in the recent history, and the cost."""
     score = score_run(run, trace, rows, threshold)
     wait = recorded_wait(trace)
     score |= chance_figures(run.take(rows), wait[rows], trace.run_time[rows], threshold)
     quick, marks = rows & (wait <= threshold), run.marks
-    return {
+    return ResultRow({
         "predictor": run.predictor,
         "quick_s": threshold,
         "protocol": run.protocol,
@@ -244,7 +244,7 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
         "near_share": float(marks.near[quick].mean()) if marks and quick.any() else float("nan"),
         "near_jobs": float(marks.near_jobs[rows].mean()) if marks else float("nan"),
         "seconds": run.seconds,
-    }
+    })  # fmt: skip
 
 
 def crps(run: WaitRun, trace: Trace) -> np.ndarray:
@@ -264,7 +264,7 @@ def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[st
 
 
 def add_identified_at_marks(
-    rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace, scored: np.ndarray
+    rows: Sequence[ResultRow], runs: Sequence[tuple[float, WaitRun]], trace: Trace, scored: np.ndarray
 ) -> None:
     """Add to each row the share of quick starters that the method identifies if it may misguide as many jobs as the
     method that marks quick starters, if such a method is among the runs."""

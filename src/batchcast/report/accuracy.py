@@ -22,6 +22,7 @@ from .figures import span
 
 if TYPE_CHECKING:
     from ..evaluation.accuracy import ForecastRow, Planned
+    from ..evaluation.differences import ResultRow
     from ..evaluation.limits import Limits
 
 COLUMNS = (
@@ -38,7 +39,7 @@ PROTOCOLS = {
 
 
 def accuracy_table(
-    rows: TableRows, protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
+    rows: Sequence[ResultRow], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
     """Return rows of `evaluation.accuracy.figures` as a table; `by` adds a column with the group of jobs."""
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
@@ -80,10 +81,10 @@ MEANINGS = {
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
-def _marked(rows: TableRows) -> tuple[list[Mapping[str, Any]], str]:
+def _marked(rows: Sequence[ResultRow]) -> tuple[list[ResultRow], str]:
     """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
     columns."""
-    marked = [{**row, "predictor": f"{spec_words(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
+    marked = [row.named(predictor=f"{spec_words(row['predictor'])} *") if row.get("lacking") else row for row in rows]
     by_fields = _together((row["lacking"].replace(" ", ", "), row) for row in rows if row.get("lacking"))
     return marked, " ".join(f"* {who}: the log has no {fields}." for fields, who in by_fields.items())
 
@@ -135,7 +136,7 @@ def trainings(rows: TableRows) -> str:
     return f"Trained: {', '.join(words)}." if words else ""
 
 
-def _largest(rows: TableRows) -> tuple[TableRows, str]:
+def _largest(rows: Sequence[ResultRow]) -> tuple[Sequence[ResultRow], str]:
     """Return the rows of the groups with the most jobs, in the order of the groups, and a note if some groups were left
     out."""
     jobs = {row["group"]: row["jobs"] for row in rows}

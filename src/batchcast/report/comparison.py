@@ -17,7 +17,7 @@ from ..metrics.paired import Difference
 from . import difference, figures
 from .accuracy import spec_words
 from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, as_text, columns_of
-from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
+from .difference import USUAL_GROUPS, VERDICTS, Measures, cdf_change, interval_figure, signed
 from .evaluation.gains import plan_words, policy_words
 
 FORECAST: Measures = [each for each in accuracy.FORECAST if each.is_mean]
@@ -213,7 +213,8 @@ def _name(row: Row) -> str:
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, as one figure per measure."""
     rows = comparison.part(part)
-    groups = groups_in([{"groups_of": str(row.get("blocks", "")).partition(" groups of ")[2]} for row in rows])
+    blocks = (str(row.get("blocks", "")).partition(" groups of ")[2] for row in rows)
+    groups = next(filter(None, blocks), USUAL_GROUPS)
     changed = [(measure, _changed(rows, measure)) for of, measure in CHANGES if of == part]
     return [interval_figure(changes, m.title, m.unit, "A", groups) for m, changes in changed if changes]
 

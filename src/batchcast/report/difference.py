@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..evaluation.accuracy import measures_of
+from ..evaluation.differences import Comparison, ResultRow
 from ..metrics.curves import cdf_gap
-from ..metrics.measure import Measure, OverReplicates
+from ..metrics.measure import Measure
 from ..metrics.paired import LEAST_GROUPS, Difference
 from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import spec_words
 from ..units import counted, span
-from .blocks import Block, Figure, Kind, Table, TableColumn, TableRows, as_text, columns_of
+from .blocks import Block, Figure, Kind, Table, TableColumn, as_text, columns_of
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
 Measures = Sequence[Measure]
@@ -34,18 +35,18 @@ SCHEDULE: Measures = COMPARED
 WAIT: Measures = COMPARED_WAITS
 
 
-def difference_blocks(rows: TableRows, measures: Measures, naming: Sequence[TableColumn]) -> list[Block]:
+def difference_blocks(rows: Sequence[ResultRow], measures: Measures, naming: Sequence[TableColumn]) -> list[Block]:
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
-    `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
-    `naming` has the columns that identify a row.
+    The result is empty if there is no second method. `naming` has the columns that identify a row.
     """
-    against = next((row["against"] for row in rows if row.get("against")), None)
-    if against is None:
+    against = reference(rows)
+    if not against:
         return []
     title, unit = measures[0].title, measures[0].unit
+    compared = [row.comparison for row in rows if row.comparison]
     means = [f"over_user_weeks|{title} over user-weeks|{unit}|each week of each user has the same weight"]
-    if any(GEOMETRIC_MEAN.name in row for row in rows):
+    if any(one.geometric_mean is not None for one in compared):
         means.append(f"{GEOMETRIC_MEAN.name}|{GEOMETRIC_MEAN.title}|{GEOMETRIC_MEAN.unit}")
     columns = [
         *naming,
@@ -58,16 +59,22 @@ def difference_blocks(rows: TableRows, measures: Measures, naming: Sequence[Tabl
             more=True,
         ),
     ]
-    if any("replicates" in row for row in rows):
+    if any(one.replicates for one in compared):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
-        rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
-        named_row(row) | {f"{m.name}_words": difference_words(Difference.get(row, m.name), m.unit) for m in measures}
+        named_row(row)
+        | {f"{m.name}_words": difference_words(row.difference(m.name), m.unit) for m in measures}
+        | {"_replicates": _of_replicates(row.comparison, measures[0])}
         for row in rows
     ]
     heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, _no_interval(rows, measures[0])), *deciding(rows, measures, names)]
+
+
+def reference(rows: Sequence[ResultRow]) -> str:
+    """Return the reference with which rows are compared; empty if there is none."""
+    return next((row.against for row in rows if row.against), "")
 
 
 def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
@@ -90,36 +97,36 @@ def plan_named(against: str) -> str:
     return f"{policy}, {spec_words(spec)}" if policy else spec_words(spec)
 
 
-def with_difference(table: Table, results: TableRows, measures: Measures, meaning: str = "") -> Table:
+def with_difference(table: Table, results: Sequence[ResultRow], measures: Measures, meaning: str = "") -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
-    `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
-    table is unchanged. Without a `meaning` of the column, the usual meaning applies, and the table's note says why
-    differences have no interval.
+    `results` are the table's rows in its order; without a reference, the table is unchanged. Without a `meaning` of the
+    column, the usual meaning applies, and the table's note says why differences have no interval.
     """
-    measure = measures[0]
-    against = next((row["against"] for row in results if row.get("against")), None)
-    if against is None:
+    measure, against = measures[0], reference(results)
+    if not against:
         return table
     column = _against(measure, against, meaning or _INTERVAL)
-    words = [interval_words(Difference.get(row, measure.name), measure.unit) for row in results]
+    words = [interval_words(row.difference(measure.name), measure.unit) for row in results]
     rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
     note = " ".join(filter(None, (table.note, "" if meaning else _no_interval(results, measure))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
-def _no_interval(rows: TableRows, measure: Measure) -> str:
+def _no_interval(rows: Sequence[ResultRow], measure: Measure) -> str:
     """Return a sentence on why a difference has no interval; empty if each difference has one."""
-    stated = (Difference.get(row, measure.name) for row in rows)
+    stated = (row.difference(measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
 
-def groups_in(rows: TableRows) -> str:
+def groups_in(rows: Sequence[ResultRow]) -> str:
     """Return a description of the groups of jobs behind the compared rows, from `evaluation.differences.groups_of`."""
-    return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
+    named = (row.comparison.groups_of for row in rows if row.comparison and row.comparison.groups_of)
+    return next(named, USUAL_GROUPS)
 
 
+USUAL_GROUPS = "one user's submissions of one week"
 _INTERVAL = (
     "difference of the means with its 90 % interval; if the interval contains zero, the log does not show a difference"
 )
@@ -132,13 +139,13 @@ _MEANING = (
 _REPLICATES = "5th to 95th percentile of the difference over logs resampled by week, and how often it is below 0"
 
 
-def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
+def _of_replicates(comparison: Comparison | None, measure: Measure) -> str | None:
     """Return a difference over replicates as text."""
-    if "replicated" not in row:
+    change = comparison.replicated.get(measure.name) if comparison else None
+    if comparison is None or change is None:
         return None
-    change: OverReplicates = row["replicated"][measure.name]
     low, high = (signed(end, measure.unit) for end in (change.low, change.high))
-    return f"{low} to {high}, below in {100 * change.ahead:.0f} % of {row['replicates']}"
+    return f"{low} to {high}, below in {100 * change.ahead:.0f} % of {comparison.replicates}"
 
 
 def difference_words(difference: Difference | None, kind: Kind) -> str | None:
@@ -192,14 +199,14 @@ def signed(value: float, kind: Kind) -> str:
     return f"{sign}{as_text(abs(value), kind)}"
 
 
-def deciding(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[str]:
+def deciding(rows: Sequence[ResultRow], measures: Measures, naming: Sequence[str]) -> list[str]:
     """Return a sentence for each difference that one group of submissions decides."""
     return [
-        f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, "
+        f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row.against)}, "
         f"{measure.title}: {one.decided_by}."
         for row in rows
         for measure in measures
-        if (one := Difference.get(row, measure.name)) and one.decided_by
+        if (one := row.difference(measure.name)) and one.decided_by
     ]
 
 
@@ -296,17 +303,18 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 """The marker and the palette's slot of each verdict: both differ, so that colour is not needed to read them."""
 
 
-def interval_figures(rows: TableRows, measures: Measures, naming: Sequence[str]) -> list[Figure]:
+def interval_figures(rows: Sequence[ResultRow], measures: Measures, naming: Sequence[str]) -> list[Figure]:
     """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
     compared."""
     measure = measures[0]
     compared = {
         ", ".join(str(row[key]) for key in naming): one
         for row in rows
-        if row.get("against") and (one := Difference.get(row, measure.name)) and one.is_known
+        if (one := row.difference(measure.name)) and one.is_known
     }
-    against = next((row["against"] for row in rows if row.get("against")), "")
-    return [interval_figure(compared, measure.title, measure.unit, against, groups_in(rows))] if compared else []
+    if not compared:
+        return []
+    return [interval_figure(compared, measure.title, measure.unit, reference(rows), groups_in(rows))]
 
 
 def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:

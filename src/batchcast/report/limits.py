@@ -13,13 +13,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.limits import KILLED, MEASURES, MEMORY_MEASURES, RAN_OUT, RISK, advice_words
-from ..metrics.paired import Difference
 from ..units import counted
 from .blocks import Block, Figure, Table, TableColumn, as_text, columns_of, folded
 from .difference import Measures, difference_blocks, difference_words, with_difference
 from .figures import span
 
 if TYPE_CHECKING:
+    from ..evaluation.differences import ResultRow
     from ..evaluation.evaluation import Evaluation
 
 Row = Mapping[str, Any]
@@ -34,9 +34,9 @@ class Wording(NamedTuple):
     measures: Measures
     columns: tuple[TableColumn, ...]
 
-    def with_names(self, rows: Sequence[Row]) -> list[Row]:
+    def with_names(self, rows: Sequence[ResultRow]) -> list[ResultRow]:
         """Return rows with the names that readers see for their rule and the rule's reference."""
-        return [{**row, **{k: self.rules[row[k]] for k in ("limits", "against") if row.get(k)}} for row in rows]
+        return [row.named(self.rules.get(row.against, ""), limits=self.rules[row["limits"]]) for row in rows]
 
 
 TIME = Wording(
@@ -78,7 +78,7 @@ MEMORY = Wording(
 )  # fmt: skip
 
 
-def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
+def advice_table(wording: Wording, rows: Sequence[ResultRow], risk: float, by: str | None = None) -> Table:
     """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's
     latest request."""
     *columns, latest = (
@@ -90,16 +90,17 @@ def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | N
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
     heading = f"{wording.heading}{each}{f' by {by}' if by else ''}, accepted risk {100 * risk:g} %, known at submission"
-    table = Table(heading, columns, wording.with_names(rows))
-    return table if by is not None else with_difference(table, table.rows, wording.measures)
+    named = wording.with_names(rows)
+    table = Table(heading, columns, named)
+    return table if by is not None else with_difference(table, named, wording.measures)
 
 
-def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
+def advice_differences(wording: Wording, rows: Sequence[ResultRow]) -> list[Block]:
     """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
     intervals."""
     blocks = difference_blocks(wording.with_names(rows), wording.measures, wording.columns[:1])
-    advice = next((row for row in rows if row["limits"] == "advice"), {})
-    stated = ((m, Difference.get(advice, m.name, "rule_differences")) for m in wording.measures)
+    beside = next((row.comparison.rule_differences for row in rows if row["limits"] == "advice" and row.comparison), {})
+    stated = ((m, beside.get(m.name)) for m in wording.measures)
     words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
     return [*blocks, *([f"Advice against {wording.rules['rule_of_thumb']}: {words}."] if words else [])]
 

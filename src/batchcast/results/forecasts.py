@@ -15,7 +15,7 @@ from .. import plots
 from ..errors import says_arguments
 from ..evaluation import limits as requests
 from ..evaluation.accuracy import Scores, error_pictures, figures, score
-from ..evaluation.differences import WAIT, reference_of, wait_differences
+from ..evaluation.differences import WAIT, ResultRow, reference_of, wait_differences
 from ..evaluation.limits import Limits, MemoryLimits, limit_rows
 from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
@@ -185,8 +185,8 @@ def evaluate_waits(
     points = {name: run.forecasts.points for name, run in runs.items()}
     scores = {name: crps(run, head) for name, run in runs.items()}
     reference = reference_of(list(runs), against, WAIT)
-    keys = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
-    rows_of_methods = [{**wait_figures(run, head, rows, quick_s), **keys[name]} for name, run in runs.items()]
+    found = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
+    rows_of_methods = [ResultRow(wait_figures(run, head, rows, quick_s), found[name]) for name, run in runs.items()]
     return Waits(rows_of_methods, list(runs.values()), np.where(rows, recorded_wait(head), np.nan))
 
 
@@ -198,6 +198,7 @@ class LimitAdvice(Rows):
     `words` is a sentence about the suggestion; `advice.limits` has the request (n,) of every job under each rule.
     """
 
+    rows: Sequence[ResultRow]
     advice: Limits | MemoryLimits
     words: str
 

@@ -17,7 +17,16 @@ import numpy as np
 from batchcast import plots
 
 from ..errors import NoAnswer, UsageError, says_arguments
-from ..evaluation.differences import burst_groups, moved_jobs, over_log, replicated, schedule_differences, shown_names
+from ..evaluation.differences import (
+    Replicates,
+    ResultRow,
+    burst_groups,
+    moved_jobs,
+    over_log,
+    replicated,
+    schedule_differences,
+    shown_names,
+)
 from ..evaluation.limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
 from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Recorded, Validity, judge_validity
@@ -102,6 +111,7 @@ class WhatIf(Rows):
     `validity` says how well the simulation of the present machine reproduces the recorded waits.
     """
 
+    rows: Sequence[ResultRow]
     groups: Sequence[Mapping[str, Any]]
     schedules: Mapping[str, Schedule]
     validity: Validity
@@ -234,10 +244,10 @@ class Variants:
 
     def replicated(
         self, trace: Trace, procs: str, count: int, seed: int, tick: Tick | None = None, workers: int = 1
-    ) -> dict[str, dict[str, Any]]:
-        """Return the keys that replicates of the log add to each variant's row; empty without replicates."""
+    ) -> Replicates | None:
+        """Return each variant's differences over replicates of the log; None without replicates."""
         if not count:
-            return {}
+            return None
 
         def schedule(name: str, again: Trace) -> Schedule:
             return self.simulate(again, name, procs).schedule
@@ -247,16 +257,19 @@ class Variants:
 
     def result(
         self, trace: Trace, simulated: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
-        more: Mapping[str, Mapping[str, Any]],
+        more: Replicates | None,
     ) -> WhatIf:  # fmt: skip
         """Return the result of a what-if from its simulated variants."""
         schedules = {name: one.schedule for name, one in simulated.items()}
         placed = {name: one.memory for name, one in simulated.items() if one.memory is not None}
-        keys = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
+        found = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
+        found = more.added(found) if more else found
         rows = [
-            {"policy": name, "predictor": self.machines[name][1], "part": "variant", **s.measures(mask[s.rows])}
-            | {**keys[name], **more.get(name, {})}
-            | ({"out_of_memory": placed[name].out_of_memory(s.rows)} if name in placed else {})
+            ResultRow(
+                {"policy": name, "predictor": self.machines[name][1], "part": "variant", **s.measures(mask[s.rows])},
+                found[name],
+                {"out_of_memory": placed[name].out_of_memory(s.rows)} if name in placed else {},
+            )
             for name, s in schedules.items()
         ]
         groups = [

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from batchcast.cli.main import cli
+from batchcast.evaluation.differences import Comparison, ResultRow
 from batchcast.evaluation.limits import advice_words, find_limits, limit_rows
 from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
@@ -83,8 +84,9 @@ def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk
         for rule, early, unused in (("advice", 17.6, 1_141_185.0), ("rule_of_thumb", ended_early, 349_771.0),
                                     ("own", 0.0, 4_914_766.0))
     ]  # fmt: skip
-    rows = [{**row, "mean_unused_core_h": row["over_request_core_h"] / 2e5} for row in rows]
-    rows[0]["rule_differences"] = {"mean_unused_core_h": Difference(4.0, verdict=verdict)}
+    beside = {"mean_unused_core_h": Difference(4.0, verdict=verdict)}
+    compared = Comparison(5.0, 0.9, 0.0, 1.0, rule_differences=beside)
+    rows = [ResultRow({**row, "mean_unused_core_h": row["over_request_core_h"] / 2e5}, compared) for row in rows]
     said = advice_words(rows, 0.05)
     assert ("Recommended on this log: the plain rule" in said) is is_recommended
     assert ("791,414 core-hours less unused than the advice" in said) is is_recommended

@@ -57,9 +57,9 @@ def test_one_in_a_hundred_jobs_is_left_out_and_the_seed_decides() -> None:
 
 def test_a_policy_that_is_the_reference_twice_is_never_ahead() -> None:
     log = weekly_log()
-    keys = replicated(log, dict.fromkeys("ab", partial(simulate, policy=Policy())), "a", 3)
-    assert keys["a"] == {"replicates": 3}
-    assert keys["b"]["replicated"]["mean_wait_s"] == OverReplicates(0.0, 0.0, 0.0, 0.0)
+    over = replicated(log, dict.fromkeys("ab", partial(simulate, policy=Policy())), "a", 3)
+    assert (over.logs, list(over.changes)) == (3, ["b"])
+    assert over.changes["b"]["mean_wait_s"] == OverReplicates(0.0, 0.0, 0.0, 0.0)
 
 
 def test_the_command_line_prints_replicates() -> None:

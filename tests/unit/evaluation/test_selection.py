@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from batchcast.evaluation.differences import Comparison
 from batchcast.evaluation.findings import ScheduleRow, find, optimism
 from batchcast.evaluation.validity import Verdict
 from batchcast.metrics.paired import PairedDifference
@@ -38,7 +39,9 @@ def test_jobs_that_one_schedule_left_out_do_not_count() -> None:
 
 @pytest.mark.parametrize(("correction", "named"), [(0.0, True), (30.0, True), (60.0, False)])
 def test_a_gain_that_the_correction_takes_back_is_not_recommended(correction: float, named: bool) -> None:
-    change = {"differences": {"mean_wait_s": PairedDifference(-100.0, -150.0, -50.0, 9, 20).stated()}}
+    change = Comparison(
+        500.0, 0.9, 1.0, 0.0, differences={"mean_wait_s": PairedDifference(-100.0, -150.0, -50.0, 9, 20).stated()}
+    )
     rows = [
         ScheduleRow("easy", "requested", {"jobs": 9, "mean_wait_s": 600.0}, None),
         ScheduleRow("easy", "last_2", {"jobs": 9, "mean_wait_s": 500.0}, None, comparison=change),

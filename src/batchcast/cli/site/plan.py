@@ -19,6 +19,7 @@ from ..output import Row, document, echo, emit, print_rows, progress, say, show_
 from ..site_options import cluster_of, parse_when, site_options, site_settings
 
 if TYPE_CHECKING:
+    from ...evaluation.differences import ResultRow
     from ...service.settings import Settings
 
 DOCUMENT_SETTINGS = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
@@ -28,6 +29,7 @@ DOCUMENT_SETTINGS = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "pl
 def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_json: bool) -> None:
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
+    from ...evaluation.differences import ResultRow
     from ...service.batch_system import open_scheduler
     from ...service.planning import effects
     from ...store.reader import Reader
@@ -59,7 +61,8 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
     say(*warnings)
     if waiting:
         _print_rows(waiting)
-    parts, simulated, groups = ([r for r in rows if r["part"] == part] for part in ("partition", "simulated", "group"))
+    parts, groups = ([row for row in rows if row["part"] == part] for part in ("partition", "group"))
+    simulated = [row for row in rows if isinstance(row, ResultRow)]
     if parts:
         echo(f"of the finished jobs since {since}, planning would have changed:")
         for line in effects.sentences(parts):
@@ -68,7 +71,7 @@ def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_
         _show(simulated, groups, judged, described.cpus)
 
 
-def _show(simulated: Sequence[Row], groups: Sequence[Row], judged: Any, cpus: int) -> None:
+def _show(simulated: Sequence[ResultRow], groups: Sequence[Row], judged: Any, cpus: int) -> None:
     """Print the simulated effect of planning: measures of all jobs and by size, and the users whose waits change."""
     from ...metrics.paired import Difference
     from ...report.blocks import Table, columns_of

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..completion import specs
@@ -89,7 +90,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
         if not any(row["jobs"] for row in overall):
             why = f"no job to score: {never_ran} of the selection {_unscored(of_memory)}"
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
-        results += [{**row, **named} for row in overall + grouped]
+        results += [row.named(**named) for row in overall + grouped]
         measures = measures_of(scores.per)
         tables.append(with_difference(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
         explained += difference_blocks(overall, measures, columns_of("predictor"))
@@ -110,7 +111,7 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     show_tables(tables, options["details"], explained, headline=headline, next_step=next_step)
 
 
-def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
+def _best(rows: Sequence[Mapping[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
     from ...report.accuracy import method_words

@@ -54,7 +54,7 @@ def command(**options: Any) -> None:
 
     import numpy as np
 
-    from ...evaluation.differences import schedule_differences
+    from ...evaluation.differences import ResultRow, schedule_differences
     from ...evaluation.validity import DOUBTS, Recorded, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import spec_words
@@ -98,8 +98,7 @@ def command(**options: Any) -> None:
     if against not in schedules:
         raise UsageError(f"--against: no {against!r} (accepted: {'; '.join(schedules)})")
     inside = np.ones(len(log.trace), bool) if mask is None else mask
-    keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=options["seed"])
-    more: dict[str, dict[str, Any]] = {}
+    found = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=options["seed"])
     if options["replicates"]:
         from ...evaluation.differences import replicated
 
@@ -108,10 +107,10 @@ def command(**options: Any) -> None:
             for plan_name, (name, spec) in plans.items()
         }
         with progress(f"Simulating {options['replicates']} replicates", options["replicates"]) as tick:
-            more = replicated(log.trace, again, against, options["replicates"], options["seed"], tick)
+            found = replicated(log.trace, again, against, options["replicates"], options["seed"], tick).added(found)
     results = [
-        {"policy": name, "predictor": spec, "runtime": spec, **each.measures(inside[each.rows]),
-         "kernel_s": each.kernel_s, **keys[plan_name], **more.get(plan_name, {})}
+        ResultRow({"policy": name, "predictor": spec, "runtime": spec, **each.measures(inside[each.rows]),
+                   "kernel_s": each.kernel_s}, found[plan_name])
         for (plan_name, (name, spec)), each in zip(plans.items(), schedules.values())
     ]  # fmt: skip
     if options["schedule_file"]:
@@ -130,7 +129,7 @@ def command(**options: Any) -> None:
     note(*log.learned, *notes)
     table = simulation_table(results, len(first), first.total)
     evaluate = f"batchcast evaluate {log_as_typed()} -o report/  (compares orders and predictions)"
-    show_simulation([table], checked, first.total, options, _headline(results), evaluate)
+    show_simulation([table], results, checked, first.total, options, _headline(results), evaluate)
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:

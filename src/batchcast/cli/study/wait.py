@@ -61,7 +61,7 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     unknown waits, and jobs larger than the machine are counted and not learned from.
     """
     from ...evaluation import wait as waits
-    from ...evaluation.differences import WAIT, reference_of, wait_differences
+    from ...evaluation.differences import WAIT, ResultRow, reference_of, wait_differences
     from ...predict.protocol import spec_words
     from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
@@ -106,8 +106,8 @@ def command(cancelled: str, protocol: str, **options: Any) -> None:
     results = [waits.figures(run, head, inside, threshold) for threshold, run in done]
     reference, seed = reference_of(specs, options["against"], WAIT), options["seed"]
     waits.add_identified_at_marks(results, done, head, inside)
-    keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
-    results = [{**row, **keys[row["predictor"]]} for row in results]
+    found = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
+    results = [ResultRow(row, found[row["predictor"]]) for row in results]
     notes = [
         f"{count:,} {'job is' if count == 1 else 'jobs are'} not learned from: {why}"
         for why, count in waits.irregular_waits(trace, log.procs).items()

@@ -80,7 +80,7 @@ def command(**options: Any) -> None:
         for name in plan.machines
     ]
     made = dict(zip(plan.machines, under_bars("Simulating the variants", tasks, workers, progress)))
-    more: Mapping[str, Mapping[str, Any]] = {}
+    more = None
     if replicates:
         with progress(f"Simulating {replicates} replicates", replicates) as tick:
             more = plan.replicated(log.trace, log.procs, replicates, seed, tick, workers)
@@ -93,7 +93,9 @@ def command(**options: Any) -> None:
     note(*notes)
     tables = _tables(found, brief=not (options["details"] or replicates))
     grow = "add --demand +20% to see whether the gain remains when the amount of work grows"
-    show_simulation(tables, found.validity, found.schedules[NOW].total, options, _headline(found.rows), grow)
+    show_simulation(
+        tables, found.rows, found.validity, found.schedules[NOW].total, options, _headline(found.rows), grow
+    )
 
 
 for _parameter in command.params:

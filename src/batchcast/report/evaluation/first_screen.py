@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...evaluation.differences import burst_groups
+from ...evaluation.differences import ResultRow, burst_groups
 from ...evaluation.evaluation import LEARN_JOBS, Evaluation
 from ...evaluation.findings import Findings, recommended_settings, settings_toml
 from ...evaluation.validity import Verdict
@@ -146,14 +146,14 @@ def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
     errors = {row["predictor"]: float(row["mae_s"]) for row in rows}
     bars = []
     for place, (row, error) in enumerate(zip(rows, errors.values())):
-        change, base = Difference.get(row, "mae_s") or Difference(math.nan), errors.get(row.get("against"), math.nan)
+        change, base = row.difference("mae_s") or Difference(math.nan), errors.get(row.against, math.nan)
         since = error - float(rows[0]["mae_s"]) if place else math.nan
         bars.append(Bar(method_words(row["predictor"]), row["predictor"], error, since, base + change.low,
                         base + change.high))  # fmt: skip
     return bars
 
 
-def _scored_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+def _scored_rows(evaluation: Evaluation) -> list[ResultRow]:
     """Return the rows of the methods that predicted at least one scored job."""
     return [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
 
@@ -279,7 +279,7 @@ def price(findings: Findings) -> str:
     longest, now = best.measures["p95_wait_s"], today.measures["p95_wait_s"]
     if longest > 1.02 * now:
         parts.append(f"5 % of the jobs would wait {span(longest)} or more; today this is {span(now)}")
-    worse = best.comparison.get("users_worse", 0.0)
+    worse = best.comparison.users_worse if best.comparison else 0.0
     if worse > 0:
         parts.append(f"{as_text(worse, 'share')} of the users would wait longer on average")
     return f"The cost: {'; '.join(parts)}." if parts else ""

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from ...evaluation.differences import ResultRow
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
 from ...predict.protocol import spec_words
@@ -88,9 +88,9 @@ def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "")
     return replace(figure, data=data, policy=policy)
 
 
-def row_marks(row: Mapping[str, Any]) -> dict[str, Any]:
+def row_marks(row: ResultRow) -> ResultRow:
     """Return a table row with the keys by which the page's checkboxes hide the row: its policy and its predictor."""
-    return {**row, "_policy": row.get("policy", ""), "_predictor": row.get("predictor", "")}
+    return row.named(_policy=row.get("policy", ""), _predictor=row["predictor"])
 
 
 def plan_words(policy: str, predictor: str) -> str:

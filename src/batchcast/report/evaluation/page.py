@@ -16,13 +16,12 @@ import numpy as np
 
 from ...document import document, dumps
 from ...evaluation.calendar import calendar, periods
-from ...evaluation.differences import burst_groups
+from ...evaluation.differences import ResultRow, burst_groups
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
 from ...metrics.accuracy import relative_accuracy
 from ...metrics.curves import busy_share
-from ...metrics.paired import Difference
 from ...metrics.schedule import SCHEDULE as MEASURES
 from ...predict.protocol import spec_words
 from ...simulation.models import ORACLE, YARDSTICK
@@ -98,7 +97,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         *([advised] if advised else []),
         *_error_figures(evaluation, slots),
         *folded("Differences with intervals, and planning with another quantile",
-                [*_differences([{**row, "predictor": spec_words(row["predictor"])} for row in marked],
+                [*_differences([row.named(predictor=spec_words(row["predictor"])) for row in marked],
                                FORECAST, METHOD),
                  *planned_figure(evaluation.scores.rows, rows, slots)]),
     ])  # fmt: skip
@@ -147,21 +146,21 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
     return [validity_line(evaluation), *waits[:1], *folded("Recorded against simulated waits, as figures", waits[1:])]
 
 
-def _differences(rows: TableRows, measures: Measures, naming: Sequence[TableColumn], note: str = "") -> list[Block]:
+def _differences(
+    rows: Sequence[ResultRow], measures: Measures, naming: Sequence[TableColumn], note: str = ""
+) -> list[Block]:
     """Return the differences between rows with names for readers, as a table, a note and a figure; empty if nothing is
     compared."""
-    rows = [{**row, **_against(row)} for row in rows]
+    rows = [row.named(_against(row.against)) for row in rows]
     compared = difference_blocks(rows, measures, naming)
     figure = interval_figures(rows, measures, [column.key for column in naming])
     return [*compared, *filter(None, [note]), *figure] if compared else []
 
 
-def _against(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the name that readers see for a row's reference schedule: `easy, requested` is EASY with users' limits."""
-    policy, _, planner = str(row.get("against", "")).rpartition(", ")
-    if not planner:
-        return {}
-    return {"against": f"{policy_words(policy)}, {spec_words(planner)}" if policy else spec_words(planner)}
+def _against(reference: str) -> str:
+    """Return the name that readers see for a reference schedule: `easy, requested` is EASY with users' limits."""
+    policy, _, planner = reference.rpartition(", ")
+    return f"{policy_words(policy)}, {spec_words(planner)}" if policy else spec_words(planner)
 
 
 OF_ONE_RUN = (
@@ -269,11 +268,11 @@ NOT_BELIEVED = (
 )
 
 
-def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown_row(row: ResultRow) -> ResultRow:
     """Return a schedule's row with the names that readers see and its change from today's schedule."""
-    words = interval_words(Difference.get(row, "mean_wait_s"), "seconds")
+    change = interval_words(row.difference("mean_wait_s"), "seconds")
     names = {"policy": policy_words(row["policy"]), "predictor": spec_words(row["predictor"])}
-    return {**row_marks(row), **names, "_change": words}
+    return row_marks(row).named(**names, _change=change)
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:

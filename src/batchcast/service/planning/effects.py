@@ -147,7 +147,7 @@ def simulated(
     `RESERVE`, if Slurm does not set this parameter. Returns rows by size class and group, how close the first schedule
     is to the recorded starts, and notes.
     """
-    from ...evaluation.differences import schedule_differences
+    from ...evaluation.differences import ResultRow, schedule_differences
     from ...evaluation.validity import Recorded, judged_on
 
     trace, everybody = jobs.trace, np.ones(len(jobs.trace), bool)
@@ -165,11 +165,19 @@ def simulated(
     for name, mask in _sizes(trace.procs("req")):
         if not mask.any():
             continue
-        keys = schedule_differences(trace, schedules, mask, NOW, seed=seed)
+        found = schedule_differences(trace, schedules, mask, NOW, seed=seed)
         rows += [
-            {"part": "simulated", "size": name, "jobs": int(mask[s.rows].sum()), "policy": arm}
-            | {"planned": int((mask & planned).sum()) if arm in (ARMS["limits"], ARMS["both"]) else 0}
-            | {**s.measures(mask[s.rows]), **keys[arm]}
+            ResultRow(
+                {
+                    "part": "simulated",
+                    "size": name,
+                    "jobs": int(mask[s.rows].sum()),
+                    "policy": arm,
+                    "planned": int((mask & planned).sum()) if arm in (ARMS["limits"], ARMS["both"]) else 0,
+                    **s.measures(mask[s.rows]),
+                },
+                found[arm],
+            )
             for arm, s in schedules.items()
             if mask[s.rows].any()
         ]

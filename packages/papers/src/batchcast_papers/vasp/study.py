@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batchcast.errors import UsageError, input_error
-from batchcast.evaluation.differences import Keys, burst_groups, compared
+from batchcast.evaluation.differences import Comparisons, ResultRow, burst_groups, compared
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.inputs.features import FEATURES, TEXT_FEATURES, features
@@ -254,8 +254,8 @@ def study(
                 done += 1
                 tick(done)
             results.append({"predictor": spec, "split": split, "resamples": resamples, **_summary(figures)})
-        keys = _differences(runs, plain.test, points_of, seed)
-        results = [row | keys.get(row["predictor"], {}) if row["split"] == split else row for row in results]
+        found = _differences(runs, plain.test, points_of, seed)
+        results = [ResultRow(row, found.get(row["predictor"])) if row["split"] == split else row for row in results]
     return results
 
 
@@ -264,8 +264,8 @@ def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
     return time_split(runs) if split == "time" else system_split(runs, rng)
 
 
-def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Keys:
-    """Return the entries to add to each method's row: the method's differences to the method `AGAINST` over the test
+def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Comparisons:
+    """Return each method's comparison: the method's differences to the method `AGAINST` over the test
     rows."""
     if AGAINST not in points or len(points) < 2:
         return {}
@@ -278,11 +278,14 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
     }
     scored = np.zeros(len(runs.trace), dtype=bool)
     scored[test] = True
-    keys = compared(runs.trace, scored, group, values, AGAINST, (APA, MAE), seed)
-    words = {"groups_of": "one system's runs"} if by_system else {}
-    for row in keys.values():
-        row["differences"] = {name: replace(one, decided_by="") for name, one in row.get("differences", {}).items()}
-    return {spec: row | words for spec, row in keys.items()}
+    found = compared(runs.trace, scored, group, values, AGAINST, (APA, MAE), seed)
+    return {
+        spec: replace(
+            one, groups_of="one system's runs" if by_system else one.groups_of,
+            differences={name: replace(change, decided_by="") for name, change in one.differences.items()},
+        )
+        for spec, one in found.items()
+    }  # fmt: skip
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
