@@ -14,10 +14,10 @@ import pytest
 from batchcast.columns import COLUMNS, KNOWN_AT_SUBMISSION, Column
 from batchcast.formats.slurm.job_json import NAMES
 from batchcast.formats.slurm.sacct import read_sacct, read_sacct_json
-from batchcast.formats.slurm.sbatch import HEARD, command_digest
+from batchcast.formats.slurm.sbatch import HEARD, Request, command_digest
 from batchcast.job import JobRequest
 from batchcast.service.answers.disclosure import Site
-from batchcast.service.answers.forecaster import request_of
+from batchcast.service.answers.forecaster import job_of
 from batchcast.table import Trace
 
 REQUESTED = [column for column in COLUMNS.values() if column.name in KNOWN_AT_SUBMISSION]
@@ -104,7 +104,7 @@ def test_the_request_of_a_script_has_each_field(column: Column) -> None:
     assert column.sbatch in HEARD
     nothing = SimpleNamespace(ask=lambda *_, **__: [])
     site = SimpleNamespace(memory={}, partitions={}, reader=nothing, cluster="c", now=0.0)
-    job = request_of({column.sbatch or "": "some"}, cast(Site, site), "ada")
+    job = job_of(Request({column.sbatch or "": "some"}), cast(Site, site), "ada")
     own = column.name in JobRequest._fields
     assert (getattr(job, column.name) if own else job.extra[column.name]) == "some"
 
