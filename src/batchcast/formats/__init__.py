@@ -13,7 +13,7 @@ READERS = {
     "nextflow": "formats.nextflow",
     "batsim": "formats.batsim",
 }
-"""The module of the reader of each log format, which is the module's `READER`. A log's content is compared with the
+"""The module of each log format, with the functions of a reader (`reader.Reader`). A log's content is compared with the
 formats in this order, which is also the order of their modules' loading times.
 """
 

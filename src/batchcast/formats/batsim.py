@@ -22,7 +22,6 @@ from ..machines.request import ONLY_PARTITION
 from ..table import LogInfo, Trace
 from ..units import counted
 from .chunks import load_json
-from .reader import OwnReader
 
 DELAYS = ("delay", "DelayProfile")
 SEQUENCES = ("composed", "composition", "sequential_composition", "SequentialCompositionProfile")
@@ -32,10 +31,10 @@ LEAST_DELAY = 0.001
 SHAPE = '{"nb_res": 100, "jobs": [{"id": 1, "subtime": 0, "res": 4, "profile": "p"}], "profiles": {"p": ...}}'
 
 
-def looks_like_batsim(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether the beginning of a file looks like a Batsim workload.
 
-    >>> looks_like_batsim(b' {"nb_res": 4, "jobs": []'), looks_like_batsim(b'{"results": []}')
+    >>> looks_like(b' {"nb_res": 4, "jobs": []'), looks_like(b'{"results": []}')
     (True, False)
     """
     return head.lstrip().startswith(b"{") and any(
@@ -263,4 +262,4 @@ def platform_of(machine: Machine) -> str:
     return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"
 
 
-READER = OwnReader("batsim", looks_like_batsim, read_batsim)
+read = read_batsim

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -85,16 +86,24 @@ class Problems:
             self._examples[problem] = f"line {line}{', ' + where if where else ''}: {str(value)[:60]!r}"
 
 
-def load_json(text: str, source: str, kind: str, hint: str) -> Any:
-    """Decode a JSON text; InputError says why it cannot be decoded. `kind` is what the text should be, for messages."""
+@contextmanager
+def json_errors(source: str, kind: str, hint: str) -> Iterator[None]:
+    """A context in which an error of the json module becomes an InputError with the line; `kind`: what was expected."""
     try:
-        return json.loads(text)
+        yield
     except json.JSONDecodeError as error:
-        raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=hint) from None
+        what = "not JSON" if error.pos < len(error.doc.rstrip()) else "the JSON ends too early"
+        raise InputError(f"{source}:{error.lineno}: {what}: {error.msg}", hint=hint) from None
     except ValueError as error:  # Python refuses integers of more than 4300 digits
         raise InputError(f"{source}: not JSON: {error}", hint=hint) from None
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be {kind}", hint=hint) from None
+
+
+def load_json(text: str, source: str, kind: str, hint: str) -> Any:
+    """Return the values of a JSON text; InputError if the text is not JSON."""
+    with json_errors(source, kind, hint):
+        return json.loads(text)
 
 
 BOM = b"\xef\xbb\xbf"

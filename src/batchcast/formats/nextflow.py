@@ -16,7 +16,6 @@ from typing import Any
 from ..errors import input_error
 from ..table import LogInfo, Trace
 from ..units import KIB_OF
-from .reader import OwnReader
 
 NEEDED = ("task_id", "submit")
 ONE_OF = ("process", "name")
@@ -28,10 +27,10 @@ _KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # exit codes of tas
 _USED_SHARE_IF_KILLED = 0.9  # a killed task that used at least this share of its memory request counts as out of memory
 
 
-def looks_like_nextflow(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether the first line of a file has the columns of a Nextflow trace.
 
-    >>> looks_like_nextflow(b"task_id\\tprocess\\tsubmit\\trealtime\\n"), looks_like_nextflow(b"job_id,submit\\n")
+    >>> looks_like(b"task_id\\tprocess\\tsubmit\\trealtime\\n"), looks_like(b"job_id,submit\\n")
     (True, False)
     """
     line = head.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
@@ -156,4 +155,4 @@ def _kib(text: str) -> float:
     return amount if amount > 0 else math.nan
 
 
-READER = OwnReader("nextflow", looks_like_nextflow, read_nextflow)
+read = read_nextflow

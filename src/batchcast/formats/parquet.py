@@ -13,7 +13,11 @@ from ..errors import input_error
 from ..table import Trace
 from ..table.arrow import arrow, from_arrow
 from ..units import format_duration, shortest
-from .reader import OwnReader
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file begins as every Parquet file does."""
+    return head.startswith(b"PAR1")
 
 
 def parse_parquet(
@@ -51,4 +55,4 @@ def _text(value: Any) -> str:
     return shortest(value)
 
 
-READER = OwnReader("parquet", lambda head: head.startswith(b"PAR1"), parse_parquet)
+read = parse_parquet

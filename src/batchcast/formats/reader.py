@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..table import Trace
-
-Read = Callable[..., Trace | Iterable[Trace] | Mapping[str, Sequence[Any]]]
 
 
 class Reader(Protocol):
@@ -39,17 +37,9 @@ class Reader(Protocol):
     """
 
     name: str
-    read: Read
+    read: Callable[..., Trace | Iterable[Trace] | Mapping[str, Sequence[Any]]]
 
     def looks_like(self, head: bytes) -> bool:
         """Return whether a log of this format can begin with these bytes: the first 8 KiB, or, if no reader recognizes
         them, the first mebibyte.
         """
-
-
-class OwnReader(NamedTuple):
-    """A reader that consists of two functions."""
-
-    name: str
-    looks_like: Callable[[bytes], bool]
-    read: Read

@@ -25,7 +25,6 @@ from ..table.columns import SORTED, in_log_order
 from ..table.memory import share_of
 from ..units import shortest
 from .chunks import GrowingColumn, Problems, encode_whole, whole_lines
-from .reader import OwnReader
 
 _LINE = re.compile(r";+\s*([A-Za-z][A-Za-z ]{0,30}?)\s*:\s*(.*)")
 _NAME_COLUMNS = {"Queue": "queue_id", "Partition": "partition_id"}
@@ -140,7 +139,7 @@ _PLAIN = np.zeros(256, dtype=bool)
 _PLAIN[list(b"0123456789-. \t\r\n")] = True
 
 
-def looks_like_swf(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a text looks like SWF: a line of 18 numbers, or a header line with a known key."""
     for line in head.splitlines():
         text = line.strip()
@@ -444,4 +443,4 @@ def _text(value: float) -> str:
     return shortest(value) if math.isfinite(value) else "-1"
 
 
-READER = OwnReader("swf", looks_like_swf, swf_pieces)
+read = swf_pieces

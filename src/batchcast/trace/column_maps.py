@@ -15,7 +15,6 @@ from ..formats.csv.column_map import ColumnMap, make_map, unrecognised_header
 from ..formats.csv.foreign import read_mapped_csv
 from ..formats.csv.own import is_own, read_own_csv
 from ..formats.csv.rows import header_of
-from ..formats.reader import OwnReader
 from ..table import Trace
 from .select import zone
 
@@ -59,17 +58,17 @@ def _map_for(header: Sequence[str]) -> ColumnMap | None:
     return next((each for each in ready_maps() if sorted(each.header) == sorted(header) != []), None)
 
 
-def looks_like_csv(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a text begins with a header of batchcast's own CSV, or of a file for which batchcast has a column map.
 
-    >>> looks_like_csv(b"job_id,submit_time\\n1,2\\n"), looks_like_csv(b"a,b\\n1,2\\n")
+    >>> looks_like(b"job_id,submit_time\\n1,2\\n"), looks_like(b"a,b\\n1,2\\n")
     (True, False)
     """
     header = header_of(head)
     return is_own(header) or _map_for(header) is not None
 
 
-def read_csv(
+def read(
     blocks: Iterable[bytes],
     source: str = "(memory)",
     *,
@@ -91,6 +90,3 @@ def read_csv(
     if mapped.timezone and not timezone:
         trace = trace.with_info(replace(trace.info, timezone=mapped.timezone, timezone_source=f"the map {mapped.name}"))
     return trace
-
-
-READER = OwnReader("csv", looks_like_csv, read_csv)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 from ..errors import UsageError, input_error, raised_outside
 from ..formats import READERS, format_names
@@ -38,13 +38,12 @@ def _errors_of(name: str) -> Iterator[None]:
 def reader_of(name: str) -> Reader:
     """Return the reader of a format; UsageError if no package has it, or if it is not a reader."""
     if name in READERS:
-        reader: Reader = import_module(f"batchcast.{READERS[name]}").READER
-        return reader
+        return cast(Reader, import_module(f"batchcast.{READERS[name]}"))
     if name not in installed("format"):
         raise UsageError(f"not a format: {name!r} (accepted: {', '.join(format_names())})")
     with _errors_of(name):
-        reader = resolve_name(installed("format")[name])
-        reader = reader() if isinstance(reader, type) else reader
+        made = resolve_name(installed("format")[name])
+        reader: Reader = made() if isinstance(made, type) else made
     if getattr(reader, "name", None) != name or not (hasattr(reader, "looks_like") and hasattr(reader, "read")):
         what = f"the entry point {name} of the group {GROUPS['format']} is {reader!r}, which is not a reader"
         raise UsageError(f"{what} (accepted: an object with name = {name!r}, looks_like(head) and read(lines))")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError
-from batchcast.formats.slurm.sacct import looks_like_sacct, read_sacct
+from batchcast.formats.slurm.sacct import looks_like, read_sacct
 from batchcast.table import Trace
 
 JOB = {
@@ -270,5 +270,5 @@ def test_junk_after_the_header_is_never_a_traceback(junk: bytes) -> None:
 
 
 def test_signs_of_sacct() -> None:
-    assert looks_like_sacct(b"note\nState|Submit|JobIDRaw\n")
-    assert not looks_like_sacct(b"; MaxProcs: 4\n1 2 3\n")
+    assert looks_like(b"note\nState|Submit|JobIDRaw\n")
+    assert not looks_like(b"; MaxProcs: 4\n1 2 3\n")

@@ -48,7 +48,7 @@ def test_where_both_are_there_the_text_is_read() -> None:
     assert machine_of(TEXTS, "both").partition("").name == "main"
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "not JSON"), ('{"jobs": []}', "no list 'nodes'")])
+@pytest.mark.parametrize(("text", "said"), [("{", "ends too early"), ('{"jobs": []}', "no list 'nodes'")])
 def test_a_broken_dump_teaches(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         machine_of({**TEXTS, "node.txt": "", "node.json": text}, "dumps")

@@ -14,7 +14,7 @@ from tests.naive import swf_split
 from batchcast.columns import COLUMNS, SWF_FIELDS
 from batchcast.errors import InputError
 from batchcast.formats import swf
-from batchcast.formats.swf import looks_like_swf, read_swf
+from batchcast.formats.swf import looks_like, read_swf
 from batchcast.job import status_from_swf
 from batchcast.table import Trace
 from batchcast.trace.clean import without_repeats
@@ -167,5 +167,5 @@ def test_many_odd_lines_in_one_block_are_all_seen() -> None:
 
 
 def test_signs_of_swf() -> None:
-    assert looks_like_swf(b"junk\n" + LINE.format(1, 0).encode())
-    assert not looks_like_swf(b"JobID|State\n1|FAILED\n; a remark: with a colon\n")
+    assert looks_like(b"junk\n" + LINE.format(1, 0).encode())
+    assert not looks_like(b"JobID|State\n1|FAILED\n; a remark: with a colon\n")

@@ -16,7 +16,6 @@ from ...table import LogInfo, Trace
 from ...units import parse_duration
 from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from ..memo import Memo, either, positive
-from ..reader import OwnReader
 from .qstat import MOST_CACHED, ending, number, plain_id, requested, size_kib
 
 _RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
@@ -38,10 +37,10 @@ _BATCH = 1 << 14
 _SLACK = 60.0
 
 
-def looks_like_pbs(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether one of the first lines is an accounting record.
 
-    >>> looks_like_pbs(b"04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs(b"1 0 5")
+    >>> looks_like(b"04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like(b"1 0 5")
     (True, False)
     """
     return _RECORD.search(head.decode("utf-8", "replace")) is not None
@@ -327,4 +326,4 @@ def _slots(text: str) -> float:
     return float(total)
 
 
-READER = OwnReader("pbs", looks_like_pbs, read_pbs)
+read = read_pbs

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ...columns import COLUMNS, Column
-from ...errors import InputError, input_error
+from ...errors import input_error
 from ...units import format_duration
-from ..chunks import load_json
+from ..chunks import json_errors, load_json
 from .resources import parse_tres
 from .scontrol_json import as_list, number, tres, value_at
 
@@ -29,9 +29,8 @@ _PER_CPU = 1 << 63
 DECLARED = {column.sacct: column for column in COLUMNS.values() if column.sacct and column.json}
 """The columns that have a place in the JSON, by the name of their field in sacct."""
 NAMES = (
-    "JobID", "JobIDRaw", "UID", "GID", *DECLARED, "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
-    "TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqMem", "ReqTRES", "AllocTRES", "SubmitLine",
-    "TotalCPU", "NTasks", "TRESUsageInMax", "TRESUsageInTot",
+    "JobID", "JobIDRaw", "UID", "GID", *DECLARED, "State", "Start", "End", "TimelimitRaw", "AllocCPUS", "AllocNodes",
+    "ReqMem", "ReqTRES", "AllocTRES", "SubmitLine", "TotalCPU", "NTasks", "TRESUsageInMax", "TRESUsageInTot",
 )  # fmt: skip
 Record = dict[str, str]
 
@@ -42,17 +41,6 @@ class _Document(msgspec.Struct):
 
     jobs: list[msgspec.Raw]
     errors: list[Any] = []
-
-
-def looks_like_job_json(sample: bytes) -> bool:
-    """Whether a text begins like the output of `sacct --json` or `squeue --json`.
-
-    >>> looks_like_job_json(b'{"jobs": [{"job_id": 7}]}'), looks_like_job_json(b'{"jobs": [{"id": 1, "res": 4}]}')
-    (True, False)
-    """
-    head = sample.lstrip()
-    marks = (b'"job_id"', b'"data_parser', b"Slurm OpenAPI", b"openapi\\/slurm", b"openapi/slurm", b"openapi\\/dbv")
-    return head.startswith(b"{") and any(mark in head for mark in marks)
 
 
 def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[str]], list[str]]:
@@ -89,15 +77,8 @@ def _documents(text: bytes, source: str) -> Iterator[tuple[Iterable[Any], list[A
     rest, decoder = text.decode("utf-8", "replace"), json.JSONDecoder()
     place = len(rest) - len(rest.lstrip())
     while place < len(rest):
-        try:
+        with json_errors(source, "a list of jobs", COMMAND):
             plain, place = decoder.raw_decode(rest, place)
-        except json.JSONDecodeError as error:
-            what = "not JSON" if error.pos < len(rest.rstrip()) else "the JSON ends too early"
-            raise input_error(source, f"{what}: {error.msg}", line=error.lineno, hint=COMMAND) from None
-        except ValueError:  # Python refuses integers of more than 4300 digits
-            raise InputError(f"{source}: a number in the JSON has too many digits", hint=COMMAND) from None
-        except RecursionError:
-            raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
         jobs = plain.get("jobs") if isinstance(plain, dict) else None
         if not isinstance(jobs, list):
             raise input_error(source, "the JSON has no list of jobs", accepted=COMMAND, hint=COMMAND)
@@ -127,13 +108,9 @@ def _of_sacct(job: Mapping[str, Any]) -> Record:
         **_common(job),
         "JobID": _job_id(job, array, task, tasks, "het/"),
         "State": _state(value_at(job, "state/current"), job.get("kill_request_user")),
-        "Submit": _plain(value_at(job, "time/submission")),
-        "Eligible": _plain(value_at(job, "time/eligible")),
         "Start": _plain(value_at(job, "time/start")),
         "End": _plain(value_at(job, "time/end")),
-        "ElapsedRaw": _plain(value_at(job, "time/elapsed")),
         "TimelimitRaw": _minutes(value_at(job, "time/limit")),
-        "ReqCPUS": _plain(value_at(job, "required/CPUs")),
         "AllocCPUS": parse_tres(allocated).get("cpu", ""),
         "AllocNodes": _plain(job.get("allocation_nodes")),
         "ReqMem": _memory(value_at(job, "required/memory_per_node"), value_at(job, "required/memory_per_cpu"),
@@ -159,12 +136,9 @@ def _of_squeue(job: Mapping[str, Any]) -> Record:
         "UID": _plain(job.get("user_id")),
         "GID": _plain(job.get("group_id")),
         "State": state,
-        "Submit": _plain(job.get("submit_time")),
-        "Eligible": _plain(job.get("eligible_time")),
         "Start": "" if waits else start,
         "End": end if is_over else "",
         "TimelimitRaw": _minutes(job.get("time_limit")),
-        "ReqCPUS": _plain(job.get("cpus")),
         "AllocCPUS": _plain(job.get("cpus")) if holds else "",
         "AllocNodes": _plain(job.get("node_count")) if holds else "",
         "ReqMem": _memory(job.get("memory_per_node"), job.get("memory_per_cpu"), None, requested),

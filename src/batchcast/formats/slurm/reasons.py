@@ -160,17 +160,9 @@ A_LIMIT = "a limit of %(whose)s on %(what)s%(per)s is reached"
 NODES_DOWN = "nodes that it needs are drained or down: %(nodes)s"
 _LIMIT_OF = {"Assoc": "the account or association", "QOS": "the QOS", "Job": "one job"}
 _LIMIT_ON = {
-    "Cpu": "processors",
-    "Node": "nodes",
-    "Mem": "memory",
-    "GRES": "GPUs and other resources",
-    "Jobs": "running jobs",
-    "Job": "running jobs",
-    "Wall": "time",
-    "Billing": "billing",
-    "Submit": "submitted jobs",
-    "BB": "burst buffer",
-}
+    "Cpu": "processors", "Node": "nodes", "Mem": "memory", "GRES": "GPUs and other resources", "Jobs": "running jobs",
+    "Job": "running jobs", "Wall": "time", "Billing": "billing", "Submit": "submitted jobs", "BB": "burst buffer",
+}  # fmt: skip
 _PER = ("User", "Account", "Job", "Node")
 PARTS = (*_LIMIT_OF.values(), *_LIMIT_ON.values(), "resources", *(f" per {word.lower()}" for word in _PER))
 """The parts of a sentence about a limit, for the catalogue of translations."""

@@ -27,7 +27,6 @@ from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
 from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
 from ..memory import MOST_KIB, STEP_FIELDS, per_gpu
-from ..reader import OwnReader
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
@@ -55,27 +54,28 @@ _NUMBERS = {
 """Kind and field of the columns of numbers, for columns that are not computed from several fields (`_measure`)."""
 
 
-def looks_like_sacct(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether one of the first lines is a header with sacct's column names, or the text is Slurm's JSON."""
-    if _is_json(head):
-        from .job_json import looks_like_job_json
-
-        return looks_like_job_json(head)
     lines = head.decode("utf-8", "replace").split("\n")[:200]
-    return any(Layout.of_header(line.rstrip("\r")) is not None for line in lines)
+    return looks_like_json(head) or any(Layout.of_header(line.rstrip("\r")) is not None for line in lines)
 
 
-def _is_json(head: bytes) -> bool:
-    """Whether a text is a JSON document."""
-    return head.lstrip()[:1] == b"{"
+def looks_like_json(head: bytes) -> bool:
+    """Whether a text begins like the output of `sacct --json` or `squeue --json`.
+
+    >>> looks_like_json(b'{"jobs": [{"job_id": 7}]}'), looks_like_json(b'{"jobs": [{"id": 1, "res": 4}]}')
+    (True, False)
+    """
+    marks = (b'"job_id"', b'"data_parser', b"Slurm OpenAPI", b"openapi\\/slurm", b"openapi/slurm", b"openapi\\/dbv")
+    return head.lstrip().startswith(b"{") and any(mark in head for mark in marks)
 
 
-def _read(blocks: Iterable[bytes], source: str, *, strict: bool, zone: tzinfo) -> Trace:
-    """Read a `sacct -P` dump, or Slurm's JSON."""
+def read(blocks: Iterable[bytes], source: str, *, strict: bool, zone: tzinfo) -> Trace:
+    """Read a `sacct -P` dump, or the output of `sacct --json` or `squeue --json`."""
     whole = iter(blocks)
     first = next(whole, b"")
-    read = read_sacct_json if _is_json(first) else read_sacct
-    return read(chain([first], whole), source, strict=strict, zone=zone)
+    reader = read_sacct_json if first.lstrip()[:1] == b"{" else read_sacct
+    return reader(chain([first], whole), source, strict=strict, zone=zone)
 
 
 def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
@@ -439,6 +439,3 @@ class _Table:
         header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
-
-
-READER = OwnReader("sacct", looks_like_sacct, _read)

@@ -17,24 +17,10 @@ from ...units import parse_duration, parse_memory
 from .resources import gpu_type, gres_gpus
 
 _LONG = {
-    "p": "partition",
-    "A": "account",
-    "t": "time",
-    "N": "nodes",
-    "n": "ntasks",
-    "c": "cpus-per-task",
-    "q": "qos",
-    "J": "job-name",
-    "a": "array",
-    "d": "dependency",
-    "b": "begin",
-    "G": "gpus",
-    "H": "hold",
-    "C": "constraint",
-    "L": "licenses",
-    "w": "nodelist",
-    "x": "exclude",
-}
+    "p": "partition", "A": "account", "t": "time", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "q": "qos",
+    "J": "job-name", "a": "array", "d": "dependency", "b": "begin", "G": "gpus", "H": "hold", "C": "constraint",
+    "L": "licenses", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
 _FLAGS = frozenset({
     "H", "Q", "v", "vv", "W", "O", "s", "k", "K", "hold", "quiet", "verbose", "wait", "overcommit", "oversubscribe",
     "contiguous", "parsable", "requeue", "no-requeue", "test-only", "no-kill", "spread-job", "use-min-nodes", "reboot",

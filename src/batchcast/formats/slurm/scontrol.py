@@ -54,16 +54,9 @@ _MODELLED = {
     "SchedulerType": ("backfill", "builtin"),
 }
 _NOT_MODELLED = (
-    "BurstBufferType",
-    "EnforcePartLimits",
-    "FederationParameters",
-    "JobSubmitPlugins",
-    "PriorityFavorSmall",
-    "PrioritySiteFactorPlugin",
-    "PriorityWeightAssoc",
-    "RequeueExit",
-    "ResumeProgram",
-)
+    "BurstBufferType", "EnforcePartLimits", "FederationParameters", "JobSubmitPlugins", "PriorityFavorSmall",
+    "PrioritySiteFactorPlugin", "PriorityWeightAssoc", "RequeueExit", "ResumeProgram",
+)  # fmt: skip
 _PARAMETERS = (
     "batch_sched_delay", "bf_continue", "bf_interval", "bf_max_job_array_resv", "bf_max_job_part", "bf_max_job_test",
     "bf_max_job_user", "bf_max_time", "bf_min_age_reserve", "bf_min_prio_reserve", "bf_resolution", "bf_window",

@@ -7,13 +7,13 @@ to v0.0.42). Each object becomes the record that the same command prints without
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import InputError
 from ...units import shortest
+from ..chunks import load_json
 
 
 def value_at(item: Any, path: str) -> Any:
@@ -99,10 +99,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
     if not text.lstrip().startswith("{"):
         return text
     where, hint = where or name, f"scontrol show {name} --json"
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON: {error}", hint=hint) from None
+    document = load_json(text, where, "the output of a command of Slurm", hint)
     key, record = RECORDS[name]
     items = document.get(key)
     if not isinstance(items, list):
