@@ -236,7 +236,9 @@ def test_a_suggestion_is_near() -> None:
 def test_text_of_sacct_that_cannot_be_read_gets_the_line_that_works(header: str, tmp_path: Path) -> None:
     log = tmp_path / "jobs.txt"
     log.write_text(f"{header}\n1|COMPLETED|2026-01-01T00:00:00\n")
-    assert "try: sacct -a -P -S 2026-01-01 -o ALL" in str(CliRunner().invoke(cli, ["info", str(log)]).exception)
+    assert "try: sacct -a -P --delimiter=^ -S 2026-01-01 -o ALL" in str(
+        CliRunner().invoke(cli, ["info", str(log)]).exception
+    )
 
 
 def test_a_reader_that_has_enough_is_no_failure() -> None:

@@ -23,7 +23,7 @@ CASES: list[tuple[str, dict[str, list[Any]]]] = [
     ("report-torn-all.txt", {"req_time": [3600.0] * 4, "job_name": ["job", "job", "a|b", "a|b|c"]}),
     ("constraint-or.txt", {"constraint": [None, RACKS, "gpu", None, RACKS, "gpu"], "job_name": ["j"] * 6}),
     ("constraint-or-submitline.txt", {"constraint": [None, OR, RACKS, "gpu"] * 2, "reservation": [None] * 8}),
-    ("constraint-or-after-comment.txt", {"constraint": [None, RACKS, "gpu"] * 2, "reservation": [None] * 6}),
+    ("constraint-or-after-comment.txt", {"constraint": [None, OR, RACKS, "gpu"] * 2, "reservation": [None] * 8}),
     ("sacct-quoted.csv", {"req_mem_kib": [8 * 1024.0**2] * 6, "job_name": ["j"] * 6}),
     ("sacct-quoted-names.csv", {"job_name": ["a", "b,1", "c", 'say "hi"', '"q"', "a,b,c"]}),
     ("reqmem-flag.txt", {"req_mem_kib": [24576000.0, 4096000.0]}),

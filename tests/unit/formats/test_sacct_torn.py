@@ -158,9 +158,7 @@ def test_a_constraint_is_what_the_command_says(columns: list[str]) -> None:
     assert "reservation" not in trace.names
 
 
-@pytest.mark.parametrize(
-    "columns", [["Constraints", "JobName"], ["Comment", "Constraints", "Container"], ["JobName", "Constraints"]]
-)
+@pytest.mark.parametrize("columns", [["Constraints", "JobName"], ["JobName", "Constraints"]])
 def test_what_nothing_decides_is_left_out_and_counted(columns: list[str]) -> None:
     jobs = [{"JobID": str(k), "Constraints": c} for k, c in enumerate(["intel|amd", "[rack1|rack2]", "gpu"])]
     text = dump(*jobs, columns=["JobID", "Submit", "NNodes", *columns])
@@ -242,3 +240,30 @@ def test_a_line_whose_fields_are_shifted_is_left_out_though_it_has_as_many_as_th
     trace = read("\n".join([*lines, ""]))
     assert trace.job_id.tolist() == [100, 102]
     assert dropped(trace) == 1
+
+
+@pytest.mark.parametrize("beside", ["Licenses", "StdIn", "StdOut", "StdErr", "Extra", "Comment", "Container", "WCKey"])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_pipe_in_a_name_costs_no_job_beside_an_empty_text_column(beside: str, is_before: bool) -> None:
+    texts = [beside, "JobName"] if is_before else ["JobName", beside]
+    trace = read(dump({"JobName": "train|resnet", beside: ""}, columns=["JobID", "Submit", *texts, "MaxRSS"]))
+    assert trace.nominal("job_name").decode() == ["train|resnet"]
+    assert dropped(trace) == 0
+
+
+def test_a_pipe_in_a_name_is_no_license() -> None:
+    columns = ["JobID", "Submit", "JobName", "Licenses", "State"]
+    jobs = [{"JobName": "train|resnet", "Licenses": ""}, {"JobID": "101", "JobName": "relax", "Licenses": "a:1|b:2"}]
+    trace = read(dump(*jobs, columns=columns))
+    assert trace.nominal("job_name").decode() == ["train|resnet"]
+    assert dropped(trace) == 1  # the name could be `relax|a:1`
+
+
+def test_a_command_of_several_lines_with_pipes_gives_its_job_no_other_name() -> None:
+    columns = ["JobID", "Submit", "ElapsedRaw", "SubmitLine", "Comment", "JobName"]
+    jobs = [{"SubmitLine": "sbatch --wrap=cat a | sort\ncat b | sort\ncat c", "Comment": ""}, {"JobID": "101"}]
+    trace = read(dump(*jobs, columns=columns))
+    assert trace.nominal("job_name").decode() == ["relax"]
+    assert [what.partition(" (")[0] for what in trace.info.dropped] == [
+        "broken line: its text columns can be split in more than one way"
+    ]

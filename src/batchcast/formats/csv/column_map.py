@@ -128,7 +128,7 @@ def sacct_line(header: Sequence[str]) -> str:
     column.
 
     >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
-    ('sacct -a -P -S 2026-01-01 -o ALL > jobs.txt', '')
+    ('sacct -a -P --delimiter=^ -S 2026-01-01 -o ALL > jobs.txt', '')
     """
     from ..slurm.sacct_lines import COMMAND
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ _COUNTS = (
     "elapsedraw", "reqcpus", "alloccpus", "ncpus", "reqnodes", "allocnodes", "nnodes", "restarts", "uid", "gid",
     "priority", "cputimeraw", "ntasks", "associd", "dbindex", "qosraw", "reservationid", "wckeyid", "resvcpuraw",
     "plannedcpuraw", "maxdiskreadtask", "maxdiskwritetask", "maxpagestask", "maxrsstask", "maxvmsizetask", "mincputask",
+    "segmentsize",
 )  # fmt: skip
 _DURATIONS = ("elapsed", "totalcpu", "cputime", "suspended", "systemcpu", "usercpu")
 _EMPTY_DURATIONS = ("timelimit", "timelimitraw", "planned", "reserved", "avecpu", "mincpu", "resvcpu", "plannedcpu")
@@ -80,7 +82,10 @@ _TEXT_FORMS = {
     "workdir": r"(/.*)?",
     "submitline": r"([\w./~+-]*(sbatch|srun|salloc|scrun|scrontab)[\w.+-]*(\s.*)?)?",
 }
-"""Text columns that are read and can contain the delimiter. Other text columns (comments, paths) have no format."""
+"""Text columns that are read and can contain the delimiter."""
+_UNREAD = ("admincomment", "comment", "systemcomment", "container", "extra", "stdin", "stdout", "stderr", "wckey")
+"""Text columns that are not read. Users rarely begin or end such a text with a delimiter, so a split in which it does
+is no split."""
 _OPTION_OF = {"constraints": "constraint", "jobname": "job-name"}
 """Text columns whose value the submit command can repeat, with the name of the option."""
 MOST_PIECES = 64
@@ -92,8 +97,11 @@ def _constraint(text: str) -> bool:
     return bool(re.fullmatch(form, text)) and all(text.count(a) == text.count(b) for a, b in ("[]", "()"))
 
 
+_READ = frozenset({*_FORMS, *_TEXT_FORMS, "constraints"})
 _CHECKS: dict[str, Callable[[str], object]] = {
     **{name: re.compile(form, re.DOTALL).fullmatch for name, form in (_FORMS | _TEXT_FORMS).items()},
+    **dict.fromkeys(_UNREAD, re.compile(r"(?![|^]).*(?<![|^])", re.DOTALL).fullmatch),
+    "licenses": re.compile(r"([^\s|,;]+([|,;][^\s|,;]+)*)?").fullmatch,
     "constraints": _constraint,
 }
 
@@ -123,7 +131,7 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
     """
     # The function examines every way to assign the surplus pieces to text columns. An assignment fits if every column
     # of known format has its format. All assignments that fit must agree on each column that batchcast reads
-    # (`_CHECKS`). If assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the
+    # (`_READ`). If assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the
     # command decides. O(columns * surplus**2).
     surplus = len(pieces) - len(names)
     if not 0 < surplus <= MOST_PIECES:
@@ -158,7 +166,7 @@ class _Ways:
 
     def undecided(self) -> list[int]:
         """Return the columns that batchcast reads and whose text is not the same in all remaining assignments."""
-        return [k for k, name in enumerate(self.names) if name in _CHECKS and len(self.edges[k]) != 1]
+        return [k for k, name in enumerate(self.names) if name in _READ and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
         """Keep the assignments in which texts equal the options in the submit command, if exactly one reading of the
@@ -206,7 +214,7 @@ class _Ways:
 
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
-COMMAND = "sacct -a -P -S 2026-01-01 -o ALL > jobs.txt"
+COMMAND = "sacct -a -P --delimiter=^ -S 2026-01-01 -o ALL > jobs.txt"
 """The command that prints a readable dump, with job steps and their peak memory."""
 _QUOTED = (",", ";", "\t")
 """Delimiters of CSV files. Cells can be in quotes if another program wrote the file; sacct never writes quotes."""
@@ -268,6 +276,15 @@ class Layout:
     def split(self, line: str) -> list[str] | None:
         """Return the fields of a line; None if a quote is not closed."""
         return cells_of(line, self.delimiter) if self.is_quoted and '"' in line else line.split(self.delimiter)
+
+    def continues(self, line: str) -> bool:
+        """Whether a line can only be the rest of a text in the last columns, because it does not begin like a record
+        and is no header or message."""
+        begin = list(takewhile(lambda name: name in _FORMS, self.names))
+        if self.is_quoted or self.names[-1] in _FORMS or _MESSAGE.fullmatch(line) or self.of_header(line):
+            return False
+        fields = line.split(self.delimiter)
+        return len(fields) > 1 and not (len(fields) >= len(begin) and all(map(_fits, begin, fields)))
 
     def is_record(self, fields: Sequence[str]) -> bool:
         """Whether the number of fields is right, and job id and submit time are where they belong."""
@@ -441,13 +458,13 @@ class Records:
         numbers: list[int] = []
         odd: set[int] = set()
         layout, begun = self.layout, self._number
-        for number, line in enumerate(lines, start=begun + 1):
+        for number, (line, following) in enumerate(zip_longest(lines, lines[1:]), start=begun + 1):
             self._number = number
             if layout is not None and not self._torn and layout.is_plain(line):
                 fields += line.split(layout.delimiter)
                 numbers.append(number)
                 continue
-            if record := self._odd(line, fields):
+            if record := self._odd(line, fields, following):
                 fields += record
                 numbers.append(number)
                 odd.add(number)
@@ -507,9 +524,9 @@ class Records:
             return columns, numbers
         return rows_of([k for k in range(len(numbers)) if k not in dropped], columns, numbers)
 
-    def _odd(self, line: str, earlier: list[str]) -> list[str]:
+    def _odd(self, line: str, earlier: list[str], following: str | None) -> list[str]:
         """Return the record that an irregular line completes (header, message, broken line, blank line), or an empty
-        list. `earlier` has the fields of the records before the line."""
+        list. `earlier` has the fields of the records before the line, `following` is the next line."""
         layout, new_layout = self.layout, Layout.of_header(line)
         if new_layout is not None:
             self.give_up()
@@ -540,7 +557,8 @@ class Records:
                 return []
         if self._torn or line.strip():
             self._torn.append((self._number, line))
-        whole = self._joined(layout)
+        # A line that begins no record continues the text of the record before it.
+        whole = [] if following and layout.continues(following) else self._joined(layout)
         if len(self._torn) > _LONGEST_TEXT:
             self.give_up(1)
         return whole
