@@ -24,6 +24,8 @@ _UNCHECKED = 64 << 20
 SMALL = 16 << 20
 """Maximum bytes of a file that is written by hand: TOML, a slurm.conf."""
 _MOST_DOTS = 100
+_MOST_DOTS_OF_FILE = 100_000
+"""Maximum dots outside texts in a TOML file. Each dot of a key can make a table, and tables take most of the memory."""
 _KINDS = {"p": "a pipe", "c": "a device", "b": "a device", "s": "a socket"}
 """Kinds of files without a size or end, by their letter in `ls -l`."""
 
@@ -155,9 +157,16 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
     """
     if len(text) > SMALL:
         raise InputError(f"{path}: larger than {SMALL >> 20} MiB, the maximum for a file written by hand")
+    dots, many = 0, text.count(".") > _MOST_DOTS_OF_FILE
     for number, line in enumerate(text.split("\n"), 1):
-        if line.count(".") > _MOST_DOTS and _dots_outside_texts(line) > _MOST_DOTS:
-            raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
+        if (many and "." in line) or line.count(".") > _MOST_DOTS:
+            dots += (here := _dots_outside_texts(line))
+            if here > _MOST_DOTS:
+                raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
+            if dots > _MOST_DOTS_OF_FILE:
+                raise input_error(
+                    path, f"more than {_MOST_DOTS_OF_FILE} dots in keys and numbers", line=number, hint=hint
+                )
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of more than 4300 digits raises no TOMLDecodeError

@@ -29,14 +29,14 @@ class PyBatchcast(PythonPackage):
     with default_args(type=("build", "run")):
         depends_on("python@3.11:3.14")
         depends_on("py-click@8.1:")
-        depends_on("py-jinja2@3.1:")
+        depends_on("py-jinja2@3.1.6:")
         depends_on("py-msgspec@0.19:")
         depends_on("py-numba@0.61:")
         depends_on("py-numpy@2.0:")
         depends_on("py-rich@13.7:")
         depends_on("py-tzdata@2024.1:")
         with when("+learn"):
-            depends_on("py-lightgbm@4.5:")
+            depends_on("py-lightgbm@4.6:")
             depends_on("py-rapidfuzz@3.9:")
             depends_on("py-scikit-learn@1.5:")
             depends_on("py-scipy@1.13:")
@@ -46,7 +46,7 @@ class PyBatchcast(PythonPackage):
             depends_on("py-httptools@0.6:")
             depends_on("py-prometheus-client@0.20:")
             depends_on("py-python-multipart@0.0.18:")
-            depends_on("py-starlette@0.45:")
+            depends_on("py-starlette@0.49.1:")
             depends_on("py-uvicorn@0.34:")
         with when("+store"):
             depends_on("py-sqlalchemy@2.0:")

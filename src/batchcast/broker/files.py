@@ -51,7 +51,7 @@ def text_of(path: str | Path) -> str:
 def read_table(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the columns of a CSV by name, as texts; the columns `needed` must exist, the columns `more` may exist."""
     file = str(path)
-    lines = [row for row in csv.reader(io.StringIO(text_of(path))) if row and not row[0].startswith("#")]
+    lines = [row for row in csv.reader(io.StringIO(text_of(path), newline=None)) if row and not row[0].startswith("#")]
     header = [name.strip().lower() for name in lines[0]] if lines else []
     if missing := [name for name in needed if name not in header]:
         accepted = ", ".join((*needed, *more))

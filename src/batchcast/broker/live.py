@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError
+from ..errors import BatchcastError, UsageError
+from ..trace.whole_file import whole_file
 from .clock import REASONS, UNFIT, MappingRule, Run
 from .model import Heuristic, Jobs, Model, Resources, Units
 
@@ -29,14 +30,19 @@ class Journal:
     """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped.
 
     Without a path, nothing is stored. A broker that restarts reads its journal and makes the recorded
-    decisions again, without storing them a second time.
+    decisions again, without storing them a second time. `problems` has a message for each line that cannot be replayed.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path, self.is_read = path, False
+        self.problems: list[str] = []
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Return all complete lines; remove an incomplete last line from the file."""
+    def replay(self, apply: Callable[[dict[str, Any]], object]) -> None:
+        """Call `apply` with each complete line; remove an incomplete last line from the file.
+
+        One line that cannot be applied must not stop every later start. Such a line is moved to a file beside the
+        journal, with the reason.
+        """
         if self.path is None or not self.path.exists():
             return
         self.is_read = True
@@ -44,14 +50,29 @@ class Journal:
         whole = text[: text.rfind(b"\n") + 1]
         if len(whole) < len(text):
             os.truncate(self.path, len(whole))
-        for number, line in enumerate(whole.decode().splitlines(), 1):
+        good, aside = [], []
+        for number, line in enumerate(whole.splitlines(keepends=True), 1):
             try:
-                yield json.loads(line)
-            except ValueError:
-                raise InputError(
-                    f"{self.path}: line {number} is not JSON",
-                    hint="move the journal to another folder to start with an empty one",
-                ) from None
+                apply(json.loads(line))
+                good.append(line)
+            except (
+                BatchcastError,
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                RecursionError,
+                TypeError,
+                ValueError,
+            ) as error:
+                aside.append(line)
+                self.problems.append(f"{self.path}: line {number} cannot be replayed ({error or type(error).__name__})")
+        if aside:
+            other = self.path.with_name(f"{self.path.name}.aside")
+            self.problems.append(f"these lines are now in {other}")
+            with other.open("ab") as out:
+                out.writelines(aside)
+            with whole_file(self.path, 0o600) as temporary:
+                temporary.write_bytes(b"".join(good))
         self.is_read = False
 
     def add(self, *lines: Mapping[str, Any]) -> None:
@@ -93,11 +114,14 @@ class Broker:
         self.row_of: dict[str, int] = {}
         self.decisions: list[dict[str, Any]] = []
         self.journal = journal or Journal()
-        for line in self.journal.lines():
-            if "job" in line:
-                self.offer(line["job"], line["at"])
-            else:
-                self.advance(line["until"])
+        self.journal.replay(self._replay)
+
+    def _replay(self, line: dict[str, Any]) -> None:
+        """Apply one line of the journal: an accepted job, or a mapping event."""
+        if "job" in line:
+            self.offer(line["job"], line["at"])
+        else:
+            self.advance(line["until"])
 
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; warn if the job's deadline cannot be met, with the earliest possible end.
@@ -182,6 +206,13 @@ class Broker:
         return {"jobs": len(self.row_of), "in_time": good, "not_in_time": late, "waiting": waits}
 
 
+def amount(value: Any) -> float:
+    """Return a finite number that is not negative; ValueError, TypeError or OverflowError for another value."""
+    if not 0 <= (number := float(value)) < math.inf:
+        raise ValueError(value)
+    return number
+
+
 def checked_id(job: Any, needed: Sequence[str], accepted: Sequence[str], lacks: str) -> str:
     """Return a job's id; UsageError if a required field is missing (with `lacks` as message), or a field is unknown."""
     if not isinstance(job, Mapping) or not all(job.get(name) for name in needed):
@@ -197,15 +228,15 @@ def _read(job: Mapping[str, Any], at: float) -> Jobs:
     example = '{"id": "a", "instructions": 1000, "deadline": 90}'
     job_id = checked_id(job, ("id",), FIELDS, f"a job needs an id (accepted: {example})")
     try:
-        work, file_mb = float(job["instructions"]), float(job.get("file_mb") or 0.0)
+        work, file_mb = amount(job["instructions"]), amount(job.get("file_mb") or 0.0)
         allowed, due, weight = (job.get(name) for name in ("allowed", "deadline", "cost_weight"))
-        deadline = at + float(allowed) if allowed is not None else math.inf if due is None else float(due)
-        weight = math.nan if weight is None else float(weight)
+        deadline = at + amount(allowed) if allowed is not None else math.inf if due is None else amount(due)
+        weight = math.nan if weight is None else amount(weight)
         ini, fsize, arrival, due, weight = np.array([[work], [file_mb], [at], [deadline], [weight]])
-        demands = {str(name): np.array([float(least)]) for name, least in dict(job.get("demands") or {}).items()}
+        demands = {str(name): np.array([amount(least)]) for name, least in dict(job.get("demands") or {}).items()}
     except KeyError as error:
         raise UsageError(f"job {job['id']}: {error.args[0]} is missing") from None
-    except (TypeError, ValueError):
-        accepted = "instructions, file_mb, deadline, allowed, cost_weight and demands are numbers"
+    except (OverflowError, TypeError, ValueError):
+        accepted = "instructions, file_mb, deadline, allowed, cost_weight and demands are numbers, not negative"
         raise UsageError(f"job {job['id']}: {accepted}") from None
     return Jobs([job_id], ini, fsize, arrival, due, demands, weight)

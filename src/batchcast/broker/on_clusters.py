@@ -160,8 +160,7 @@ class ClusterBroker:
         self._order: dict[str, None] = {}
         self._name = ""
         self.journal = journal or Journal()
-        for line in self.journal.lines():
-            self._replay(line)
+        self.journal.replay(self._replay)
         if not self._name:
             self._name = secrets.token_hex(8)
             self.journal.add({"journal": self._name})

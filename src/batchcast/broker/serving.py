@@ -9,6 +9,8 @@ import fcntl
 import json
 import math
 import os
+import secrets
+import stat
 import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping
@@ -17,13 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ceilings import without_links
 from ..cli.interrupt import stop_on_signals
 from ..cli.output import echo, say, write_text
 from ..errors import BatchcastError, UsageError
 from ..predict.registry import make
 from .clock import MappingRule
 from .files import read_platform
-from .live import Broker, Journal
+from .live import Broker, Journal, amount
 from .page import broker_page
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ def serve(platform: Path | None, listen: Path | None, spool: Path | None, how: M
     broker = broker_of(make("heuristic", how["heuristic"]), rule, Journal(state / "journal.jsonl"))
     stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", how["page"], how["virtual"])
+    say(*broker.journal.problems, *serving.answers.problems)
     serving.tell()
     serving.draw()  # the process may have been killed before it wrote the page
     said = broker.counts
@@ -107,15 +111,17 @@ class Serving:
         self.is_over = False
         # the process may have been killed before it wrote its decisions; the journal gives these decisions again, so
         # `tell` writes the decisions that are not in the file
-        self._written = {line["id"] for line in self.answers.lines()}
+        self._written: set[str] = set()
+        self.answers.replay(lambda line: self._written.add(line["id"]))
         self._in_file = 0  # the number of the broker's decisions that are in the file
 
     def take(self, text: str) -> dict[str, Any]:
         """Return the broker's reply to one line of a request."""
         try:
             job = json.loads(text)
-        except ValueError:
-            return {"ok": False, "error": "no JSON: send one job a line"}
+            json.dumps(job, ensure_ascii=False).encode()  # half a surrogate pair could not be written to page or disk
+        except (RecursionError, ValueError):
+            return {"ok": False, "error": "no JSON: send one job a line, in UTF-8, nested at most a few levels"}
         question = job.get("ask") if isinstance(job, dict) else None
         try:
             if question == "jobs":
@@ -139,9 +145,9 @@ class Serving:
         if not self.virtual:
             return time.time()
         try:
-            return float(job["arrival"])
-        except (KeyError, TypeError, ValueError):
-            raise UsageError("--virtual needs the job's arrival, a number") from None
+            return amount(job["arrival"])
+        except (KeyError, OverflowError, TypeError, ValueError):
+            raise UsageError("--virtual needs the job's arrival, a number from 0") from None
 
     def step(self) -> None:
         """Run the mapping events that are due."""
@@ -170,15 +176,20 @@ class Serving:
 
 def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], once: bool) -> None:
     """Accept the job files of a folder by name; move each to done/, or to rejected/ with the reason."""
-    for name in ("done", "rejected"):
-        (spool / name).mkdir(parents=True, exist_ok=True)
+    for folder in (spool / "done", spool / "rejected"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_symlink():
+            raise UsageError(f"{folder} is a link (accepted: a folder; files would be moved to where the link points)")
     while True:
         for path in sorted(spool.glob("*.json")):
-            reply = serving.take(path.read_text(encoding="utf-8", errors="replace"))
+            text, problem = _text_of_job(path)
+            reply: dict[str, Any] = {"ok": False, "error": problem} if problem else serving.take(text)
             say(*(f"{path.name}: {reply[key]}" for key in ("warning", "error") if key in reply))
             if not reply["ok"]:
-                (spool / "rejected" / f"{path.name}.why").write_text(reply["error"] + "\n", encoding="utf-8")
-            path.replace(spool / ("done" if reply["ok"] else "rejected") / path.name)
+                why = spool / "rejected" / f"{path.name}.why"
+                why.unlink(missing_ok=True)  # a link of this name would lead the text to another file
+                write_text(why, reply["error"] + "\n")
+            _move(path, spool / ("done" if reply["ok"] else "rejected"))
         serving.step()
         if once:
             if serving.virtual:
@@ -186,6 +197,28 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
             return
         if serving.is_over or stop(LOOK_EVERY_S):
             return
+
+
+def _text_of_job(path: Path) -> tuple[str, str]:
+    """Return the text of a job file, or the reason why the file is not read: a pipe would block the broker."""
+    try:
+        with open(path, "rb", opener=without_links) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return "", "not a file: write the job to a regular file"
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        return "", f"cannot be read ({error.strerror}): write the job to a regular file that the broker may read"
+    if len(data) > MOST_BYTES:
+        return "", f"more than {MOST_BYTES >> 20} MiB: one job a file"
+    return data.decode(errors="replace"), ""
+
+
+def _move(path: Path, folder: Path) -> None:
+    """Move a file (or link, pipe or folder) into a folder; a folder of this name there is not replaced."""
+    target = folder / path.name
+    if target.is_dir() or (target.exists() and path.is_dir()):
+        target = folder / f"{path.name}.{secrets.token_hex(4)}"
+    path.replace(target)
 
 
 async def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:

@@ -122,6 +122,7 @@ def test_a_packed_dump_beside_a_machine_may_not_unpack_without_end(tmp_path: Pat
         (".".join(["a"] * 50_000) + " = 1", "a key of more than 100 parts"),
         ("[" + ".".join(["a"] * 50_000) + "]", "a key of more than 100 parts"),
         ("a = " + "[" * 50_000, "nested too deep"),
+        ("".join(f"[a{k}{'.b' * 90}]\n" for k in range(2000)), "more than 100000 dots"),
         ("a = {" + "b = {" * 50_000, "nested too deep|not TOML"),
         ("a = ", "not TOML"),
     ],

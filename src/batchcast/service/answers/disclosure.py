@@ -7,8 +7,10 @@ identity see only these figures. Root and the user who runs the service see ever
 The difference of two answers, asked a second apart or over slightly different time spans, must not reveal one job. So,
 if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended (figures about
 waits: started). With complete days, two figures of the same selection are equal, or differ by whole days with several
-users each. The difference of two selections, such as a partition and an account, could also reveal a job. Rounding to
-two significant digits hides the job if one job is less than a twentieth of the total.
+users each. The difference of two selections, such as a partition and an account, could also reveal a job. So there is
+one fixed partition of the data: figures are sums of cells, a cell has the jobs of one partition of the cluster that
+ended on one day, and a cell that may not be shown is in no figure. Two figures then differ by whole cells. Rounding to
+two significant digits hides more, but is exact below 100.
 
 If one user contributes most of a sum, the sum reveals that user's amount, however many users it covers. So each day and
 each figure must also satisfy the p % rule of statistical offices (`may_show`).
@@ -26,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...errors import BatchcastError, NoAnswer, Refused, UsageError
@@ -262,13 +265,14 @@ class Site(NamedTuple):
             raise Refused(f"jobs are private here: {who} may not see other users' jobs", hint=hint)
 
     def used(self, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
-        """Return the finished jobs of a time span. If figures must cover several users, only jobs of complete days are
-        returned.
+        """Return the finished jobs of a time span. If figures must cover several users, only the jobs of complete days
+        with several users in a job's partition are returned.
 
         `statement` selects all jobs (`used`), or the jobs with measured memory (`used_memory`).
         """
         chosen = {"cluster": self.cluster, "since": since, "until": until, **who._asdict()}
-        return Packed(of_complete_days(partial(self.reader.each, statement, **chosen), "end_time", least, self.now))
+        read = partial(self.reader.each, statement, **chosen)
+        return Packed(of_complete_days(read, "end_time", least, self.now, itemgetter("partition_id")))
 
 
 @contextmanager

@@ -145,13 +145,15 @@ class Hints:
             keys = _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row)
             self.tables[row["kind"]].update(dict.fromkeys(keys[:1] if own_name else keys, row))
 
-    def about(self, job: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
+    def about(self, job: Like, now: float, partition: Mapping[str, Any], hidden: bool = False) -> dict[str, Any]:
         """Return the limit and memory suggested for the last similar job, and when such a job would start.
 
         Limit and memory come only from the user's own jobs with the same partition and number of processors. A job of
         the same name takes precedence; memory, and a limit that was learned from jobs of one name, require the same
         name. Memory for a new job name is estimated from the user's other job names, if the user requested an amount.
-        Raises NoAnswer if there is no limit, no memory and no start time.
+        With `hidden` the start time comes from the user's own jobs only too: the start of a job of every size, asked
+        one size after the other, would tell the sizes of other users' jobs. Raises NoAnswer if there is no limit, no
+        memory and no start time.
         """
         asked = {"user_id": job.user, "partition_id": job.partition, "job_name": job.name, "req_procs": job.procs}
         own = job.limit if job.limit > 0 else math.inf
@@ -163,7 +165,7 @@ class Hints:
         held, whose = _first(self.tables["request"], _limit_keys(asked)[:1], lambda row: row["point_s"])
         if held is None:
             held = self.other_names.request(job, self.rules, partition)
-        wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
+        wait, which = _first(self.tables["wait"], _wait_keys(asked)[: 3 if hidden else None], _wait)
         if limit is None and wait is None and held is None:
             hint = "predictions start after a few such jobs have ended"
             raise NoAnswer("too few similar jobs have ended so far", hint=hint)
@@ -186,8 +188,10 @@ def _limit_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _wait_keys(row: Row | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return the kinds of request whose predicted waits apply to a job, the most similar first."""
-    return [*_limit_keys(row), (row["partition_id"], row["req_procs"]), (row["partition_id"],)]
+    """Return the kinds of request whose predicted waits apply to a job, the most similar first; three are of the
+    user's own jobs."""
+    own = (row["user_id"], row["partition_id"])
+    return [*_limit_keys(row), own, (row["partition_id"], row["req_procs"]), (row["partition_id"],)]
 
 
 def _wait(row: Row) -> tuple[float, ...] | None:
@@ -356,7 +360,7 @@ def hint(
     job = job._replace(partition=partition)
     if viewer.sees_all or viewer.name == job.user:
         hints.other_names.wrote(job)
-    found = hints.about(job, now, of_partition(memory, partition))
+    found = hints.about(job, now, of_partition(memory, partition), hidden)
     asked = {"partition_id": partition, "req_procs": job.procs, "expected_start": None}
     latest = latest_start(asked, memory, now)
     found |= {name: min(found[name], latest) for name in ("likely_start_s", "by_90_start_s")}
@@ -421,6 +425,10 @@ def report_of(site: Site, selection: Whose, since: float, until: float) -> Answe
     from .usage import advise_requests, summary
 
     settings, hidden = site.settings, site.private and selection.user is None
+    if hidden and selection.account is not None:
+        # Figures of a partition less those of an account would tell the jobs of the other accounts.
+        hint = "figures of a partition (-p), or of your own jobs in the account (-u)"
+        raise Refused("jobs are private here, and figures are by partition and day only", hint=hint)
     if selection.user is not None:
         site.check_may_see(selection.user)
     since, until = whole_days(since, until) if hidden else (since, until)

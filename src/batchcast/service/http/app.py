@@ -338,6 +338,10 @@ class _Frame:
             return _broken(f"HTTP/{request.scope['http_version']} is not supported", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
             return _document(431, "the request head is too large", f"below {HEAD_BYTES // 1024} kB")
+        proxy_header = self.admission.settings["proxy_header"]
+        if proxy_header and len(request.headers.getlist(proxy_header)) > 1:
+            # a proxy that appends its header to the client's would let the client choose the user
+            return _broken(f"the request has {proxy_header} twice", "a proxy that replaces the header")
         if int(request.headers.get("content-length", 0)) > BODY_BYTES:
             return _document(413, f"more than {BODY_BYTES // 1000} kB", "the script's first lines are enough")
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):

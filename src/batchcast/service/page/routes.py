@@ -50,11 +50,12 @@ def routes() -> list[BaseRoute]:
 
 
 @cache
-def _templates() -> Any:
-    """Return the environment of the page templates."""
+def _templates(language: str) -> Any:
+    """Return the environment of the page templates in a language."""
+    # One environment for each language: an overlay for each page would compile every template again, in the event loop.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment: Any = Environment(
         loader=PackageLoader("batchcast.service.page", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -62,6 +63,9 @@ def _templates() -> Any:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
+    texts = language_of(language)
+    environment.install_gettext_callables(texts.say, texts.many, newstyle=True)
+    return environment
 
 
 def words(request: Request) -> Language:
@@ -82,8 +86,6 @@ def render(request: Request, name: str, status: int = 200, **values: Any) -> Res
 
 def text_of(texts: Language, name: str, request: Request, **values: Any) -> str:
     """Return the text of a rendered template."""
-    environment = _templates().overlay()
-    environment.install_gettext_callables(texts.say, texts.many, newstyle=True)
     viewer: Viewer = request.state.viewer
     shown = {
         "w": texts, "span": span, "named": method_name, "begun": capitalized, "clock": texts.clock, "views": VIEWS,
@@ -92,7 +94,7 @@ def text_of(texts: Language, name: str, request: Request, **values: Any) -> str:
         "stale": [], "cluster": "", "user": viewer.name or "",
         "plans": request.state.service.settings["plan"] not in ("off", "advise"),
     }  # fmt: skip
-    return str(environment.get_template(name).render({**shown, **values}))
+    return str(_templates(texts.language).get_template(name).render({**shown, **values}))
 
 
 async def page(request: Request, name: str, data: Coroutine[Any, Any, dict[str, Any]]) -> Response:

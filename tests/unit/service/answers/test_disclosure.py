@@ -107,3 +107,37 @@ def make_export() -> Callable[..., Any]:
     from batchcast.service.answers.disclosure import exported
 
     return lambda settings, asker: exported(settings, asker).trace
+
+
+def figures(settings: Settings, query: str) -> tuple[int, Any]:
+    """Return status and results, or else the error, of a report about the days before today."""
+    answer = api.reply(settings, f"/v1/report?starttime=uts0{query}", Viewer("mallory"), now=NOW)
+    document = json.loads(answer.body)
+    return answer.status, document.get("results") or document
+
+
+@pytest.mark.parametrize(("jobs", "run_s"), [(1, 3600.0), (5, 1800.0), (12, 60.0)])
+def test_no_pair_of_reports_tells_the_jobs_of_one_account_or_partition(tmp_path: Path, jobs: int, run_s: float) -> None:
+    """Two sites, of which one has jobs of one more user, alone in an account and a partition, answer all alike."""
+    sites = []
+    for name in ("without", "with"):
+        told = [finished(k, f"user{k}", DAY + 1000 + k) for k in range(8)]
+        if name == "with":
+            alone = {"user_id": "bob", "account": "phys", "partition_id": "gpu", "req_time": 7200.0, "req_procs": 4.0}
+            told += [
+                Sighting(str(100 + k), str(100 + k), DAY, "COMPLETED", start_time=DAY + 10, end_time=DAY + 10 + run_s,
+                         requested=alone, allocated={"alloc_procs": 4.0})
+                for k in range(jobs)
+            ]  # fmt: skip
+        path = str(tmp_path / name)
+        with Store(path, create=True) as store, store.begin() as connection:
+            history.take_in(connection, "c", told, NOW)
+            meta = {"cycle_at": NOW, "told_until": NOW}
+            clock_jobs.write_meta(connection, "c", site={"private": True, "partitions": {}}, **meta)
+        sites.append(load({"store": path, "private": "yes"}, {}))
+    for query in ("", "&partition=main", "&partition=gpu", "&account=physics", "&account=phys",
+                  "&partition=main&account=physics"):  # fmt: skip
+        without, with_bob = (figures(site, query) for site in sites)
+        assert without == with_bob, query
+    assert figures(sites[0], "&partition=main")[0] == 200, "the control: a report is answered"
+    assert figures(sites[0], "&account=physics")[0] == 403

@@ -205,3 +205,14 @@ def test_slurmctld_may_ask_as_often_as_jobs_are_submitted(tmp_path: Path) -> Non
     door = Admission(load({"store": str(tmp_path / "s.db")}, {}), now=lambda: 0.0)
     assert all(door.wait_for(Viewer("slurm")) == 0.0 for _ in range(2000))
     assert any(door.wait_for(Viewer("ada")) > 0.0 for _ in range(2000))
+
+
+def test_at_a_private_site_another_users_sizes_do_not_change_the_start(tmp_path: Path) -> None:
+    """Asks one size after the other: two sites that differ in another user's job of four processors answer alike."""
+    answers = []
+    for folder, others in (("one", ()), ("other", (("bob", "main", "secret", 900.0, 5000.0),))):
+        (tmp_path / folder).mkdir()
+        hints = learned(store(tmp_path / folder, ("ada", "main", "relax", 900.0, 60.0), *others))
+        asked = [LIKE._replace(name="new", procs=float(procs)) for procs in range(1, 9)]
+        answers.append([hints.about(job, NOW, {}, hidden=True)["likely_start_s"] for job in asked])
+    assert answers[0] == answers[1] == [NOW + 60.0] * 8

@@ -186,6 +186,22 @@ def test_only_the_named_proxy_may_say_for_whom_it_asks() -> None:
     assert not guard.spoken_for(proxy, "root").sees_all, "a header makes nobody an operator"
 
 
+def test_a_request_with_two_names_of_a_user_is_refused(settings: Settings) -> None:
+    """A proxy that appends its header to the client's would otherwise let the client choose the name."""
+    named = settings.replaced(proxy_header="X-User", proxy_from="127.0.0.1")
+    statuses = []
+    with Server(named, "127.0.0.1:0", lambda _: None) as server:
+        for names in (["alice"], ["bob", "alice"]):
+            asking = http.client.HTTPConnection(*server.address[:2], timeout=60)
+            asking.putrequest("GET", "/v1/health")
+            for name in names:
+                asking.putheader("X-User", name)
+            asking.endheaders()
+            statuses.append(asking.getresponse().status)
+            asking.close()
+    assert statuses == [200, 400]
+
+
 @as_root
 def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
     named = settings.replaced(proxy_header="X-Forwarded-User", proxy_from="www-data")

@@ -208,6 +208,6 @@ def test_a_week_without_a_figure_moves_no_other(known: tuple[float | None, ...],
 
     nan = float("nan")
     weeks = [{"label": str(k), "coverage_90": nan if x is None else x, "coverage_50": nan} for k, x in enumerate(known)]
-    drawn = str(_templates().get_template("plots.html.j2").module.over_time(weeks, "kept"))
+    drawn = str(_templates("en").get_template("plots.html.j2").module.over_time(weeks, "kept"))
     assert f'points="{places} "' in drawn
     assert drawn.count("<circle") == len(places.split())
