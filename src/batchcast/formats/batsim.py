@@ -42,11 +42,11 @@ def looks_like(head: bytes) -> bool:
     )
 
 
-def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
+def read(text: str, source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read a Batsim workload; times are in seconds on the workload's clock.
 
     >>> job = '{"id": "w!7", "subtime": 3, "res": 2, "profile": "p", "walltime": 60}'
-    >>> trace = read_batsim('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
+    >>> trace = read('{"nb_res": 4, "jobs": [%s], "profiles": {"p": {"type": "delay", "delay": 20.5}}}' % job)
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.req_time.tolist(), trace.info.max_procs
     (['w!7'], [20.5], [60.0], 4.0)
     """
@@ -260,6 +260,3 @@ def platform_of(machine: Machine) -> str:
             names = [own] if group.cpus == 1 else [f"{own}-{k}" for k in range(group.cpus)]
             lines += [f'<host id="{each}" {at} speed="{speed}"/>' for each in names]
     return "\n".join([*lines, "</zone>", "</platform>"]) + "\n"
-
-
-read = read_batsim

@@ -193,8 +193,7 @@ class LogColumns:
         self._ids.append(ids)
         self.jobs += len(ids)
         for name, values in columns.items():
-            unknown = -1 if name in self.words else np.nan
-            self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
+            self._columns.setdefault(name, GrowingColumn(-1 if name in self.words else np.nan)).add(values)
 
     def join(self) -> dict[str, Values]:
         """Return the columns that have a known value: job ids, numbers, then names. The object is empty afterwards."""

@@ -38,7 +38,7 @@ def looks_like(head: bytes) -> bool:
     return names >= set(NEEDED) and bool(names & set(ONE_OF))
 
 
-def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
+def read(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
     """Read a Nextflow trace file, with each task as a job; times are epoch seconds."""
     # Each task has one node and the user `nextflow`. `process` becomes the job name; `tag` and `attempt` are extra
     # columns that are known at submission. Cached tasks did not run; they are left out and counted.
@@ -153,6 +153,3 @@ def _kib(text: str) -> float:
         raise ValueError(f"not an amount of memory: {text[:40]!r}")
     amount = float(match[1]) * KIB_OF[match[2].upper()]
     return amount if amount > 0 else math.nan
-
-
-read = read_nextflow

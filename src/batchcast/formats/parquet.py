@@ -20,9 +20,7 @@ def looks_like(head: bytes) -> bool:
     return head.startswith(b"PAR1")
 
 
-def parse_parquet(
-    blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC
-) -> Trace:
+def read(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
     """Read a log from the bytes of a Parquet file; checksums of pages are verified."""
     # A table with sacct's columns (JobID and Submit) is read as a sacct dump.
     data, (pa, pq) = b"".join(blocks), arrow()
@@ -53,6 +51,3 @@ def _text(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     return shortest(value)
-
-
-read = parse_parquet

@@ -163,16 +163,16 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     # lines.
     #
     # Speed is about a million lines per second.
-    return next(swf_pieces(blocks, source, strict=strict))
+    return next(read(blocks, source, strict=strict))
 
 
-def swf_pieces(
+def read(
     blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, jobs: float = math.inf
 ) -> Iterator[Trace]:
     """Read an SWF text in pieces, for logs that do not fit into memory.
 
     >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\\n"
-    >>> [len(piece) for piece in swf_pieces([line * 2, line], jobs=2)]
+    >>> [len(piece) for piece in read([line * 2, line], jobs=2)]
     [2, 1]
     """
     # The `info` of a piece describes the lines of the piece. The last piece also has the notes about the header.
@@ -441,6 +441,3 @@ def _numbers(values: Nominal) -> list[int]:
 def _text(value: float) -> str:
     """Return a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
     return shortest(value) if math.isfinite(value) else "-1"
-
-
-read = swf_pieces

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
 import msgspec
 
+from ..ceilings import parse_toml
 from ..errors import InputError, UsageError, input_error
 from ..units import span
 from .machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 
+CAPTURE = "batchcast machine capture -o machine.toml"
 TABLES = {
     "nodes": ("nodes", NodeGroup),
     "partition": ("partitions", Partition),
@@ -55,10 +56,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     >>> read_machine_toml(text, lambda names: ("n1", "n2")).cpus
     32
     """
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not TOML: {error}", hint="batchcast machine capture -o machine.toml") from None
+    table = parse_toml(text, path, CAPTURE)
     if unknown := set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}:
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
     for key in TABLES:
@@ -71,9 +69,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         given["settings"] = {key: str(value) for key, value in given["settings"].items()}
     machine: Machine = _converted(Machine, given, path)
     if not machine.nodes or not machine.partitions:
-        raise InputError(
-            f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
-        )
+        raise InputError(f"{path}: a machine needs [[nodes]] and [[partition]]", hint=CAPTURE)
     check_machine(machine, path)
     known = set(machine.node_names())
     for partition in machine.partitions:

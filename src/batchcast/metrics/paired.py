@@ -371,5 +371,4 @@ def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tup
     jobs = weights @ counts
     means = (weights @ sums) / jobs
     parts = (sums[None] - means[:, None, :] * counts[None]) / jobs[:, None, :]
-    influence = parts[:, :, 0] - parts[:, :, 1]
-    return means[:, 0] - means[:, 1], np.sqrt((weights * influence**2).sum(axis=1))
+    return means[:, 0] - means[:, 1], np.sqrt((weights * (parts[:, :, 0] - parts[:, :, 1]) ** 2).sum(axis=1))

@@ -415,8 +415,7 @@ def growth(
         more = machine.cpus / present - 1
         reactions = REACTIONS if more > 0 else {"none": 0.0}
         cases += [(name, word, (1 + share) * (1 + part * more) - 1) for word, part in reactions.items()]
-    rng = np.random.default_rng(seed)
-    states = [copy.deepcopy(one) for one in rng.spawn(replicates)]
+    states = np.random.default_rng(seed).spawn(replicates)
 
     def simulate(name: str, total: float, state: np.random.Generator) -> Mapping[str, tuple[int, float, float]]:
         log = grown(trace, total, copy.deepcopy(state), procs)

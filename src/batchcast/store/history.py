@@ -49,7 +49,6 @@ class Taken:
     changed: int = 0
     same: int = 0
     late: int = 0  # Number of changes to times that the clock had already delivered
-    contradicting: int = 0  # Number of sightings that show a finished job as open
 
     def __add__(self, other: Taken) -> Taken:
         return Taken(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
@@ -77,13 +76,10 @@ def _take_chunk(
             inserts.append(values)
             rows.append({**values, "row": None, "told": 0})
             result.new += 1
-        # The run was inserted by an earlier sighting of this batch and has no row number yet.
-        elif row["row"] is None:
+        # The run was inserted by an earlier sighting of this batch and has no row number yet. Or squeue lags behind
+        # accounting: no sighting opens a finished job again, except a job that was given up.
+        elif row["row"] is None or (not row["open"] and s.is_open and row["status"] != LOST):
             continue
-        # squeue can lag behind accounting, so no sighting opens a finished job again. Only a job that was given up can
-        # return.
-        elif not row["open"] and s.is_open and row["status"] != LOST:
-            result.contradicting += 1
         elif values := _changes(row, s):
             result.changed += 1
             result.late += int((row["told"] >= DELIVERED_GONE) and bool({"start_time", "end_time"} & set(values)))
@@ -213,8 +209,7 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
 
 def vanished_tasks(connection: Connection, cluster: str) -> Iterator[OpenJob]:
     """Yield the keys of array tasks that never started and have left the queue."""
-    vanished = open_keys(connection, cluster, VANISHED, jobs.c.start_time.is_(None))
-    return (one for one in vanished if "_" in one[1])
+    return (job for job in open_keys(connection, cluster, VANISHED, jobs.c.start_time.is_(None)) if "_" in job[1])
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:

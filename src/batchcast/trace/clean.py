@@ -198,8 +198,7 @@ def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     width = trace.procs(procs)
-    end = submit + wait + np.where(ran, run, 0.0)
-    span = float(end.max() - submit.min()) if len(trace) else float("nan")
+    span = float((submit + wait + np.where(ran, run, 0.0)).max() - submit.min()) if len(trace) else float("nan")
     machine = trace.info.max_procs
     work = float(np.nansum(run * width))
     return {
@@ -306,9 +305,8 @@ def irregularities(trace: Trace) -> list[dict[str, Any]]:
 
 def _median(values: np.ndarray) -> float:
     """Return the median. (np.median would load masked arrays, which slows down `info`.)"""
-    known = np.sort(values[~np.isnan(values)])
-    n = len(known)
-    return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")
 
 
 def distinct(values: Values) -> int:

@@ -6,18 +6,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..ceilings import parse_toml, small_text
+from ..ceilings import small_text
 from ..errors import InputError
 from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import Names, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
 from ..machines.machine import Machine
-from ..machines.toml import read_machine_toml, write_machine
+from ..machines.toml import CAPTURE, read_machine_toml, write_machine
 from .source import unpacked_text
 from .whole_file import file_errors
 
-CAPTURE = "batchcast machine capture -o machine.toml"
 _LARGEST_DUMP = 1 << 30  # bytes; the dump of a site with 100,000 nodes has a tenth of this size
 
 
@@ -77,7 +76,6 @@ def open_machine(path: str | Path) -> Machine:
         from ..formats.batsim import read_platform
 
         return read_platform(text, str(place))
-    parse_toml(text, str(place), CAPTURE)
     return read_machine_toml(text, Names(), str(place))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..ceilings import open_regular
 from ..errors import UsageError, input_error
-from ..formats.parquet import parse_parquet
+from ..formats import parquet
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, info_from_json, info_to_json, to_arrow
 from ..table.columns import SORTED, sorted_names
@@ -44,10 +44,10 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
 
 
 def read_parquet(path: str | Path) -> Trace:
-    """Read a log from a Parquet file, see `parse_parquet`."""
+    """Read a log from a Parquet file, see `formats.parquet.read`."""
     with file_errors(path, "cannot be read"), open_regular(path) as file:
         data = file.read()
-    return parse_parquet([data], str(path))
+    return parquet.read([data], str(path))
 
 
 @contextmanager
@@ -113,8 +113,7 @@ class LogFolder:
     def periods(self) -> Iterator[Trace]:
         """Yield the log file by file, in order of submission. Names have the same codes as in the whole log."""
         for part in self.parts:
-            trace = with_categories(read_parquet(self.path / part.path), self.categories)
-            yield trace.with_info(self.info)
+            yield with_categories(read_parquet(self.path / part.path), self.categories).with_info(self.info)
 
     def to_trace(self) -> Trace:
         """Return the whole log, as if it had been read from one file."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, input_error
+from ..errors import input_error
+from ..formats.chunks import load_json
 from ..simulation.schedule import interval_text
 from ..table import Trace
 from ..units import shortest
@@ -31,18 +31,15 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
     """Read the result of `evaluate` from a report's folder or its result.json; return also the folder."""
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
-    try:
-        document = json.loads(place.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not place.exists():
         what = "is a folder without result.json, so it is not a report" if given.is_dir() else "does not exist"
-        raise input_error(str(path), what, accepted="a report's folder or its result.json", hint=AGAIN) from None
-    except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
+        raise input_error(str(path), what, accepted="a report's folder or its result.json", hint=AGAIN)
+    try:
+        with file_errors(place, "cannot be read"):
+            text = place.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
-    except (ValueError, RecursionError) as error:
-        reason, line = getattr(error, "msg", error), getattr(error, "lineno", None)  # of a JSONDecodeError
-        raise input_error(str(place), f"is not JSON ({reason})", line=line, hint=AGAIN) from None
+    document = load_json(text, str(place), "a result.json", AGAIN)
     _check(document, str(place))
     return document, place.parent
 

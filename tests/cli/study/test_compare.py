@@ -131,7 +131,7 @@ def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
     [
         (None, "does not exist"),
         ("folder", "without result.json"),
-        ("{", "is not JSON"),
+        ("{", "the JSON ends too early"),
         ("[1]", "was not written by batchcast"),
         ('{"schema": "batchcast/runtime/1"}', "the output of `batchcast runtime`"),
         ('{"schema": "batchcast/evaluate/9"}', "another version"),

@@ -15,7 +15,8 @@ from tests.forked import batchcast
 
 from batchcast.errors import InputError, UsageError
 from batchcast.evaluation.comparison import compare_starts
-from batchcast.formats.batsim import platform_of, read_batsim, read_platform
+from batchcast.formats.batsim import platform_of, read_platform
+from batchcast.formats.batsim import read as read_batsim
 from batchcast.trace.read import read_trace
 from batchcast.trace.schedule import read_starts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.errors import BatchcastError, UsageError
-from batchcast.formats.batsim import read_batsim
+from batchcast.formats.batsim import read as read_batsim
 from batchcast.formats.slurm.sacct import read_sacct, read_sacct_json
 from batchcast.trace import read_trace
 from batchcast.units import parse_duration

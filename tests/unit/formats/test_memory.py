@@ -14,7 +14,7 @@ from batchcast.formats.csv.column_map import make_map
 from batchcast.formats.csv.foreign import read_mapped_csv
 from batchcast.formats.csv.own import header_and_texts, read_own_csv
 from batchcast.formats.memory import peak, requested, usage_kib
-from batchcast.formats.pbs.accounting import read_pbs
+from batchcast.formats.pbs.accounting import read as read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.swf import read_swf, write_chunks
 from batchcast.table import LogInfo, Trace

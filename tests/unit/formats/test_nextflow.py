@@ -13,7 +13,7 @@ from tests.forked import batchcast
 
 from batchcast.errors import InputError
 from batchcast.evaluation.limits import find_memory_limits
-from batchcast.formats.nextflow import read_nextflow
+from batchcast.formats.nextflow import read as read_nextflow
 from batchcast.trace.read import read_trace, sniff
 
 NAMES = [

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError
-from batchcast.formats.pbs.accounting import columns_of, pairs_of, read_pbs
+from batchcast.formats.pbs.accounting import columns_of, pairs_of
+from batchcast.formats.pbs.accounting import read as read_pbs
 from batchcast.trace import read_trace
 
 STAMP = "04/01/2024 10:00:00"

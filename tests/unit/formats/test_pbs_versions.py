@@ -18,7 +18,7 @@ import json
 
 import pytest
 
-from batchcast.formats.pbs.accounting import read_pbs
+from batchcast.formats.pbs.accounting import read as read_pbs
 from batchcast.formats.pbs.qstat import parse_qstat, sighting
 
 SUBMITTED = 1795255200.0  # 2026-11-21T10:00:00Z

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from batchcast.formats.pbs.accounting import read_pbs
+from batchcast.formats.pbs.accounting import read as read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.machines.machine import Machine, NodeGroup, Partition
 from batchcast.machines.request import NodeRequest

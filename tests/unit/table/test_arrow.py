@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.formats.parquet import parse_parquet
+from batchcast.formats.parquet import read as parse_parquet
 from batchcast.table import LogInfo, Trace
 from batchcast.table.arrow import from_arrow, to_arrow
 

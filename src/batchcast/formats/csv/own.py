@@ -36,8 +36,7 @@ def is_own(header: Sequence[str]) -> bool:
     >>> is_own(["job_id:text", "submit_time", "run_time"]), is_own(["JobID", "Submit"])
     (True, False)
     """
-    names = {_unmarked(name)[0] for name in header}
-    return {"job_id", "submit_time"} <= names
+    return {"job_id", "submit_time"} <= {_unmarked(name)[0] for name in header}
 
 
 def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:

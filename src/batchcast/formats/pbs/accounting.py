@@ -46,11 +46,11 @@ def looks_like(head: bytes) -> bool:
     return _RECORD.search(head.decode("utf-8", "replace")) is not None
 
 
-def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
+def read(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
     """Read an accounting log: one job per E record (a job ended), with times in epoch seconds.
 
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
-    >>> trace = read_pbs([line.encode()])
+    >>> trace = read([line.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
     (['7_2'], [5.0], [10.0], [8.0])
     """
@@ -324,6 +324,3 @@ def _slots(text: str) -> float:
         low, high = number(first), number(last)
         total += int(high - low) + 1 if high >= low else 1
     return float(total)
-
-
-read = read_pbs

@@ -8,7 +8,6 @@ attributes are missing.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from functools import lru_cache
 from ...columns import ALLOCATED, REQUESTED
 from ...errors import BatchcastError, InputError
 from ...units import KIB_OF, parse_duration
+from ..chunks import load_json
 from ..memory import MOST_KIB
 from ..sighting import Field, Sighting, never_ran, read_fields
 
@@ -65,11 +65,7 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
     """Return id and attributes of every job in qstat's JSON."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        hint = "qstat -f -t -x prints the same as text"
-        raise InputError(f"qstat's JSON cannot be read: {error}", hint=hint) from None
+    document = load_json(text, "qstat's output", "a list of jobs", "qstat -f -t -x prints the same as text")
     records = document.get("Jobs", {}) if isinstance(document, Mapping) else None
     if not isinstance(records, Mapping):
         raise InputError("qstat's JSON cannot be read: 'Jobs' is not an object with one entry for each job")
