@@ -31,8 +31,7 @@ _KINDS = {"p": "a pipe", "c": "a device", "b": "a device", "s": "a socket"}
 
 
 class Ceilings(NamedTuple):
-    """Limits for reading one file: unpacked bytes, ratio of unpacked to packed bytes, bytes per line, and number of
-    records."""
+    """Limits for reading one file: unpacked bytes, their ratio to packed bytes, bytes per line, and records."""
 
     unpacked: float = 64 << 30
     ratio: float = 300

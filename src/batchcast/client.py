@@ -48,9 +48,7 @@ class UnsafeAddressError(ValueError):
 
 
 class Start(NamedTuple):
-    """The predicted start time of a job, in epoch seconds: the median, and the time by which the job starts with 90
-    % probability.
-    """
+    """A predicted start, in epoch seconds: the median, and the time by which 90 % of such jobs start."""
 
     likely_s: float
     by_90_s: float
@@ -236,8 +234,7 @@ class Client:
             _tell("batchcast client: wrong arguments (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
-        """Return the first result of the query /v1/QUESTION; None if the service returns no result or does not answer
-        in time."""
+        """Return the first result of /v1/QUESTION; None if the service has no result or does not answer in time."""
         rows = self._rows(question, parameters)
         return rows[0] if rows else None
 
@@ -403,8 +400,7 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
     """Return a field of the service's answer if its value is a plausible amount, else None. The check keeps
-    implausible values out of job requests.
-    """
+    implausible values out of job requests."""
     value: Any = (answer or {}).get(name)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e300 else None
@@ -412,8 +408,7 @@ def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Print the number to request, for `limit SECONDS NAME` and `memory MIB NAME`. Even after errors, the command
-    prints a number.
-    """
+    prints a number."""
     parser = argparse.ArgumentParser(
         description="Print the time limit or memory to request for a task, based on similar past jobs. "
         "Without an answer from the service, print the written number."

@@ -58,8 +58,7 @@ def worded(text: str) -> str:
 
 class BatchcastError(Exception):
     """Base class: an operation failed for a known reason. Exit code 1. The message says what is wrong, where, and what
-    is accepted; the hint says what to try next.
-    """
+    is accepted; the hint says what to try next."""
 
     exit_code = 1
 
@@ -108,9 +107,7 @@ class Unreachable(BatchcastError):
 
 
 def how_to_install(extra: str, only: str = "") -> str:
-    """Return the shell command that installs an optional part of batchcast, or only its packages whose names start with
-    `only`.
-    """
+    """Return the command that installs an optional part of batchcast, or only packages that start with `only`."""
     # In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
     # required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
     # fail.

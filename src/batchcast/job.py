@@ -114,8 +114,7 @@ class JobRecord(NamedTuple):
     status: Name = None  # The final status of the job, as one of batchcast's status words. None means unknown.
 
     def __getattr__(self, name: str) -> Any:
-        """Read an attribute of the request: `job.user_id` is `job.request.user_id`, and extra columns can be read in
-        this way too."""
+        """Read an attribute of the request (`job.user_id` is `job.request.user_id`) or an extra column."""
         request = self.request
         if name in JobRequest._fields:
             return getattr(request, name)
@@ -226,6 +225,5 @@ def status_words(text: str) -> frozenset[str]:
     """
     word = text.strip().lower()
     if re.fullmatch(r"\d+", word):
-        covered = {name for name, number in SWF_NUMBERS.items() if number == int(word)}
-        return frozenset(covered or {f"swf_{word}"})
+        return frozenset({name for name, number in SWF_NUMBERS.items() if number == int(word)} or {f"swf_{word}"})
     return frozenset({status_from_sacct(word) or word})

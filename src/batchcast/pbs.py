@@ -65,9 +65,7 @@ class Pbs:
         return not self.as_text and self.site().private
 
     def snapshot(self) -> Snapshot:
-        """Return every job of the server: each subjob of an array, and ended jobs while they are in the server's
-        history.
-        """
+        """Return every job of the server: each subjob of an array, and ended jobs in the server's history."""
         return self._ask()
 
     def job(self, job_id: str) -> Snapshot:
@@ -84,14 +82,11 @@ class Pbs:
 
     def history(self, since: float, until: float) -> Snapshot:
         """Return the jobs in the server's history that ended in the time span. Older jobs are not in the history;
-        `read_trace` reads them from PBS accounting logs.
-        """
+        `read_trace` reads them from PBS accounting logs."""
         return _only(self.snapshot(), lambda s: since <= s.end_time < until)
 
     def site(self) -> Site:
-        """Return facts about the server: name, version, how long ended jobs stay visible, and queues with their
-        limits.
-        """
+        """Return facts about the server: name, version, how long ended jobs stay visible, and queues with limits."""
         if self.as_text:
             return Site("pbs", "", 300.0, False, math.nan, False, {})
         server = _blocks(self.transport.ask(SERVER).text, "Server")
@@ -119,9 +114,7 @@ class Pbs:
         )
 
     def _ask(self, *ids: str) -> Snapshot:
-        """Return the jobs `ids`, or all jobs; jobs that cannot be read, or whose id occurs twice, are only counted, as
-        broken.
-        """
+        """Return the jobs `ids`, or all jobs; unreadable jobs and repeated ids are counted as broken."""
         asked_at, records = self._records(ids)
         times = Counter(job_id for job_id, _ in records)
         jobs: list[Sighting | None] = []
@@ -143,7 +136,6 @@ class Pbs:
 
 
 def _only(snapshot: Snapshot, is_chosen: Callable[[Sighting], bool]) -> Snapshot:
-    """Return the snapshot with only the chosen jobs."""
     return snapshot._replace(jobs=tuple(filter(is_chosen, snapshot.jobs)))
 
 

@@ -33,9 +33,7 @@ def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
 
 
 def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw, for each method, the share of outcomes (n,) below its quantiles against their levels; the diagonal is
-    exact coverage.
-    """
+    """Draw, for each method, the share of outcomes (n,) below its quantiles by level; the diagonal is exact."""
     coverage_by_level = {}
     for name, said in forecasts.items():
         known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
@@ -45,9 +43,7 @@ def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) 
 
 
 def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
-    """Draw the share of jobs (0 to 1) by wait in seconds under each schedule, and the recorded waits if a log is
-    given.
-    """
+    """Draw the share of jobs (0 to 1) by wait in seconds under each schedule, and as recorded if a log is given."""
     each = {name: schedule.wait_time for name, schedule in schedules.items()}
     each |= {} if log is None else {"recorded": log.wait_time[log.wait_time >= 0]}
     return shares(each, "wait (s)", ax)
@@ -87,8 +83,7 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
 
 def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
     """Draw each schedule by its mean and longest wait in hours. A line joins the schedules for which no other schedule
-    is better in both mean and longest wait.
-    """
+    is better in both mean and longest wait."""
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
     return tradeoff(points, "mean wait (h)", "longest wait (h)", ax)
 

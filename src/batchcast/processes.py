@@ -126,8 +126,7 @@ class _Raised(NamedTuple):
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
-    """Start a process that runs the tasks whose numbers it receives; return the parent's end of the pipe, and the
-    process."""
+    """Start a process that runs the tasks whose numbers it receives; return this end of the pipe, and the process."""
     import multiprocessing
 
     here, there = multiprocessing.Pipe()
@@ -161,7 +160,6 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
 
 
 def _answer(task: Callable[[], Any]) -> Any:
-    """Return the result of a task, or its exception."""
     try:
         return task()
     except BatchcastError as error:

@@ -19,8 +19,7 @@ from ..table.trace import join_ids
 
 class Problems:
     """Counts dropped lines and values read as unknown, with the first example of each kind of problem. With `strict`,
-    the first problem raises InputError with file, line and value.
-    """
+    the first problem raises InputError with file, line and value."""
 
     __slots__ = ("_dropped", "_examples", "_source", "_strict", "_unknown")
 
@@ -68,8 +67,7 @@ class Problems:
         return lines + [f"{n} values of {what} (first: {self._examples[what]})" for what, n in self._unknown.items()]
 
     def because(self) -> str:
-        """Return the most frequent reason for dropped lines, as the end of a message; empty if no line was
-        dropped."""
+        """Return the most frequent reason for dropped lines, as the end of a message; empty if no line was dropped."""
         if not self._dropped:
             return ""
         what = max(self._dropped, key=lambda kind: self._dropped[kind])
@@ -125,9 +123,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class GrowingColumn:
-    """A column of numbers that grows in place, piece by piece. The column allocates no memory before the first known
-    value.
-    """
+    """A column of numbers that grows in place. It allocates no memory before the first known value."""
 
     # The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are stored as int32
     # if they fit.

@@ -130,10 +130,8 @@ def outgrew(step: Mapping[str, str]) -> bool:
 
 
 def _tres_mem(text: str) -> float:
-    """Return the KiB of `mem` in a TRES text."""
     return usage_kib(parse_tres(text).get("mem", ""))
 
 
 def _count(text: str) -> float:
-    """Return a text as a whole number, 1 if the text is not a whole number."""
     return float(text) if text.isdecimal() and len(text) < 13 else 1.0

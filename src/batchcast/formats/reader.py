@@ -41,5 +41,4 @@ class Reader(Protocol):
 
     def looks_like(self, head: bytes) -> bool:
         """Return whether a log of this format can begin with these bytes: the first 8 KiB, or, if no reader recognizes
-        them, the first mebibyte.
-        """
+        them, the first mebibyte."""

@@ -17,8 +17,7 @@ def scan_lines(
     data: np.ndarray, start: int, destinations: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:
     """Scan lines of SWF from the byte `start` until the end of the data, or until an output array is full; return next
-    start, rows, odd lines and lines scanned.
-    """
+    start, rows, odd lines and lines scanned."""
     # `data` is uint8 and must end with a newline. Field k goes to row `destinations[k]` of `numbers` (float64; -1
     # becomes NaN) or, if that is negative, to row `-destinations[k] - 1` of `names` (int64; -1 stays). `odd` (int64,
     # shape (capacity, 4)) receives begin, end, row and line number from 0 of each comment (row -1) and of each line

@@ -149,12 +149,10 @@ def number(text: str) -> float:
 
 
 def _memory(text: str) -> float:
-    """Return KiB from an amount, or from the `mem` of a TRES text."""
     return parse_memory(parse_tres(text).get("mem", "") if "=" in text else text)
 
 
 def _gpus(text: str) -> float:
-    """Return GPUs from a count, or from a TRES text."""
     return tres_gpus(text) if "=" in text else number(text)
 
 

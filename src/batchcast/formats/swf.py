@@ -322,8 +322,7 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
-    """Return the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if the line is not a job
-    record."""
+    """Return the 18 numbers of a line, NaN for unknown; None and a note if the line is not a job record."""
     words = text.split()
     if len(words) < len(SWF_FIELDS):
         problems.drop(line, f"{len(words)} fields instead of {len(SWF_FIELDS)}", text[:40])
@@ -388,7 +387,6 @@ def write_chunks(trace: Trace) -> Iterator[str]:
 
 
 def _header(trace: Trace, start: float) -> Iterator[str]:
-    """Yield the header lines."""
     info = trace.info
     yield "; Version: 2.2"
     for key, value in info.header.items():

@@ -45,8 +45,7 @@ class LocalClock:
 
     def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Convert local times (seconds since 1970-01-01 of the local calendar) to epoch seconds; return also the
-        seconds between the first and the second pass of a repeated time, else 0.
-        """
+        seconds between the first and the second pass of a repeated time, else 0."""
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
         before, after = offsets[place, 0], offsets[place, 1]
@@ -181,8 +180,7 @@ def run_and_wait(
     had_resources: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the run time and the wait of every job in seconds, NaN for unknown; negative if the recorded times
-    contradict each other.
-    """
+    contradict each other."""
     # The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run
     # if it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
     # resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job
@@ -204,8 +202,7 @@ def run_and_wait(
 
 def settle(submit: np.ndarray, starts: Stamps, ends: Stamps, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
-    the submission.
-    """
+    the submission."""
     (start, start_later), (end, end_later) = starts, ends
     if not (start_later.any() or end_later.any()):
         return start, end

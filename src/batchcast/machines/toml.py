@@ -152,9 +152,7 @@ SCHEDULER = ("SchedulerType", "PriorityType", "SelectType", "SelectTypeParameter
 
 
 def describe(machine: Machine, fold: Fold) -> list[str]:
-    """Return lines of text about nodes, partitions, scheduler, limits and reservations, and what the simulation
-    ignores.
-    """
+    """Return lines about nodes, partitions, scheduler, limits, reservations, and what the simulation ignores."""
     tuned = {key: value for key, value in machine.settings.items() if key.startswith(("bf_", "sched_"))}
     weights = {k: v for k, v in machine.settings.items() if k.startswith("PriorityWeight") and v not in ("0", "(null)")}
     settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings} | tuned | weights

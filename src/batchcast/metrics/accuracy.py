@@ -72,8 +72,7 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """
     # A pair of zeros gives 1, because the prediction is exact.
     high = np.maximum(predicted, actual)
-    low = np.minimum(predicted, actual)
-    return np.asarray(np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0))
+    return np.asarray(np.divide(np.minimum(predicted, actual), high, out=np.ones(np.shape(high)), where=high != 0))
 
 
 FORECAST = (

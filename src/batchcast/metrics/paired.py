@@ -22,8 +22,7 @@ def sum_by_group(
     values: np.ndarray, reference: np.ndarray, group: np.ndarray, total: np.ndarray, size: np.ndarray, count: np.ndarray
 ) -> None:  # pragma: no cover - compiled
     """Add each job's value - reference to its group: to `total` and, as absolute value, to `size`, both of shape
-    (groups, methods), and count the jobs, shape (groups,).
-    """
+    (groups, methods), and count the jobs, shape (groups,)."""
     methods, n = values.shape
     for i in range(n):
         g, base = group[i], reference[i]
@@ -39,8 +38,7 @@ def sum_samples(
     weight: np.ndarray, columns: np.ndarray, sums: np.ndarray, times: np.ndarray
 ) -> None:  # pragma: no cover - compiled
     """Sum `columns` (cells, columns) over the cells of each bootstrap sample, which has each cell `weight` (cells,
-    samples) times, into `sums` (columns, samples).
-    """
+    samples) times, into `sums` (columns, samples)."""
     # `times` is work space; its length is the number of samples that are summed in one pass.
     cells, samples = weight.shape
     for begin in range(0, samples, len(times)):
@@ -69,9 +67,7 @@ _OWN = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The mean of value - reference, with its confidence interval and the group of jobs that contributes most to the
-    mean.
-    """
+    """The mean of value - reference, its confidence interval, and the group of jobs that contributes most."""
 
     # Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN if no job has both
     # values. The ends of the interval are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the
@@ -276,8 +272,7 @@ def _largest(
 def _half_width(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> np.ndarray:
-    """Return half the width of each method's confidence interval, shape (methods,), from sums and job counts of
-    groups."""
+    """Return half the width of each method's interval, shape (methods,), from sums and job counts of groups."""
     rest, jobs_of = _in_cells(total, count, mean, rng)
     cells, methods = rest.shape
     columns = np.concatenate([rest, rest**2, rest * jobs_of[:, None], jobs_of[:, None], jobs_of[:, None] ** 2], axis=1)
@@ -321,8 +316,7 @@ def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,); many groups are
-    assigned to cells at random.
-    """
+    assigned to cells at random."""
     residuals = total - mean * count[:, None]
     if len(count) <= _MOST_CELLS:
         return residuals, count
@@ -365,9 +359,7 @@ def arm_difference(
 
 
 def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the difference between the means of the two arms, and its linearised standard error, for each row of
-    group weights.
-    """
+    """Return the difference of the two arms' means and its linearised standard error, per row of weights."""
     jobs = weights @ counts
     means = (weights @ sums) / jobs
     parts = (sums[None] - means[:, None, :] * counts[None]) / jobs[:, None, :]

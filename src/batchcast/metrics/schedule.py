@@ -146,9 +146,7 @@ class ForecastTotals:
     def add(
         self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
     ) -> None:
-        """Add predicted and actual values of one piece, in seconds, and its quantiles by level; jobs with a NaN are
-        ignored.
-        """
+        """Add predicted and actual values (seconds) of one piece, and quantiles by level; jobs with NaN are ignored."""
         known = ~(np.isnan(predicted) | np.isnan(actual))
         p, r = predicted[known], actual[known]
         self.jobs += len(p)
@@ -217,5 +215,4 @@ def _add_means(sums: dict[str, float], measures: Sequence[Measure], sample: Any)
 
 
 def _ratio(part: float, whole: float) -> float:
-    """Return part / whole, or NaN if `whole` is 0."""
     return part / whole if whole > 0 else math.nan

@@ -111,8 +111,7 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
 
 
 def _is_alike(value: float, usual: float) -> bool:
-    """Whether a request is within a factor of `ALIKE` of the median request; also true if one of the two requests is
-    unknown."""
+    """Whether a request is within a factor of `ALIKE` of the median request, or one of them is unknown."""
     return not (value == value and usual == usual) or usual / ALIKE <= value <= usual * ALIKE
 
 

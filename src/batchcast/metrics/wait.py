@@ -188,7 +188,7 @@ def rounded(wait: np.ndarray) -> np.ndarray:
     [2700.0, 5400.0]
     """
     # R. Kumar and S. Vadhiyar, "Identifying quick starters", JSSPP 2012, table 6.
-    interval = np.array(INTERVALS_S)[np.searchsorted(BINS_S, wait, side="left")]
+    interval = np.array(INTERVALS_S)[bin_of(wait)]
     return np.asarray(np.ceil(wait / interval) * interval)
 
 
@@ -202,9 +202,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 
 def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Whether each prediction is good: its rounded value is in the bin of the rounded wait, or `ppert` is at most
-    0.10.
-    """
+    """Whether each rounded prediction is in the bin of the rounded wait, or `ppert` is at most 0.10."""
     return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 
 

@@ -82,8 +82,7 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
 def _marked(rows: Sequence[ResultRow]) -> tuple[list[ResultRow], str]:
-    """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
-    columns."""
+    """Return the rows, marked if the log lacks a column that the method uses, and a note with these columns."""
     marked = [row.named(predictor=f"{spec_words(row['predictor'])} *") if row.get("lacking") else row for row in rows]
     by_fields = _together((row["lacking"].replace(" ", ", "), row) for row in rows if row.get("lacking"))
     return marked, " ".join(f"* {who}: the log has no {fields}." for fields, who in by_fields.items())
@@ -137,8 +136,7 @@ def trainings(rows: TableRows) -> str:
 
 
 def _largest(rows: Sequence[ResultRow]) -> tuple[Sequence[ResultRow], str]:
-    """Return the rows of the groups with the most jobs, in the order of the groups, and a note if some groups were left
-    out."""
+    """Return the rows of the groups with the most jobs, and a note if some groups were left out."""
     jobs = {row["group"]: row["jobs"] for row in rows}
     if len(jobs) <= GROUPS_SHOWN:
         return rows, ""
@@ -190,8 +188,7 @@ def planned_table(forecasts: Mapping[str, ForecastRow]) -> list[Block]:
 
 
 def planned_figure(forecasts: Mapping[str, ForecastRow], rows: TableRows, slots: Mapping[str, int]) -> list[Figure]:
-    """Return a figure with the planning results of one method's quantiles as a curve, and of all methods' predictions
-    as points."""
+    """Return a figure of one method's quantiles as a curve, and of all methods' predictions as points."""
     name, curve = _with_quantiles(forecasts)
     if not name:
         return []

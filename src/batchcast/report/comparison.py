@@ -45,8 +45,7 @@ def settings_table(comparison: Comparison) -> list[Table]:
 
 
 def validity_words(comparison: Comparison) -> list[str]:
-    """Return a sentence on how well each simulation reproduces the recorded waits, if both reports contain this
-    comparison."""
+    """Return a sentence on how well each simulation reproduces the recorded waits, if both reports have it."""
 
     def words(row: Row, side: str) -> str:
         is_trusted = "trusted" if row[f"trusted_{side}"] else "not to be trusted"
@@ -89,7 +88,6 @@ def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
 
 
 def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
-    """Return the interval of a change as text."""
     change = row["differences"][measure.name]
     if not change.has_interval:
         return "not available"

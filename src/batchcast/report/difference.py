@@ -304,8 +304,7 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 
 
 def interval_figures(rows: Sequence[ResultRow], measures: Measures, naming: Sequence[str]) -> list[Figure]:
-    """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
-    compared."""
+    """Return a figure of the differences in the first measure with intervals; empty if nothing is compared."""
     measure = measures[0]
     compared = {
         ", ".join(str(row[key]) for key in naming): one

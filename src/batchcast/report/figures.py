@@ -81,8 +81,7 @@ def _axis(title: str, ticks: Sequence[int]) -> dict[str, Any]:
 def linear_time_axis(title: str, highest: float) -> dict[str, Any]:
     """Return a linear axis of seconds from 0 with about five round ticks up to `highest`."""
     step = next((s for s in _STEPS if 5 * s >= highest), _STEPS[-1])
-    values = [step * k for k in range(int(max(highest, 0) // step) + 2)][:20]
-    return {**_axis(title, values), "rangemode": "tozero"}
+    return {**_axis(title, [step * k for k in range(min(int(max(highest, 0) // step) + 2, 20))]), "rangemode": "tozero"}
 
 
 DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash", "solid")

@@ -79,8 +79,7 @@ MEMORY = Wording(
 
 
 def advice_table(wording: Wording, rows: Sequence[ResultRow], risk: float, by: str | None = None) -> Table:
-    """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's
-    latest request."""
+    """Return rows of `evaluation.limits` as a table; `by` adds the group of jobs and the group's latest request."""
     *columns, latest = (
         c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)
     )
@@ -96,8 +95,7 @@ def advice_table(wording: Wording, rows: Sequence[ResultRow], risk: float, by: s
 
 
 def advice_differences(wording: Wording, rows: Sequence[ResultRow]) -> list[Block]:
-    """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
-    intervals."""
+    """Return the rules' differences from users' requests, and the advice's from the usual rule, with intervals."""
     blocks = difference_blocks(wording.with_names(rows), wording.measures, wording.columns[:1])
     beside = next((row.comparison.rule_differences for row in rows if row["limits"] == "advice" and row.comparison), {})
     stated = ((m, beside.get(m.name)) for m in wording.measures)
@@ -181,7 +179,6 @@ def _hours(value: float) -> str:
 
 
 def _name(row: Row) -> str:
-    """Return the name of a row's group."""
     if row["group"] is not None:
         return str(row["group"])
     return counted(row["groups"], "other") if row["groups"] else "not known"

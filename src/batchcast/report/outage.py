@@ -17,8 +17,7 @@ MOST_STARTS, MOST_GROUPS = 5, 4
 
 
 def outage_blocks(rows: TableRows, groups: TableRows, details: bool) -> tuple[list[Block], list[Block]]:
-    """Return the tables of an outage that was simulated on a log: the outage's requested start first, then the best
-    starts."""
+    """Return the tables of an outage simulated on a log: the requested start first, then the best starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in rows]
     columns = columns_of(
@@ -86,8 +85,7 @@ def _first_rows(caption: str, columns: list[TableColumn], rows: TableRows, most:
 
 
 def live_outage_blocks(rows: TableRows, users: TableRows, details: bool) -> list[Block]:
-    """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
-    starts."""
+    """Return the tables of an outage on a live machine: jobs delayed by the requested and the best starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
     cells = [
         {**row, "start": _when(row["start_s"]), "waiting": _jobs(row, "held_waiting"),

@@ -40,8 +40,7 @@ def rich_table(
     )  # fmt: skip
     chosen = table.columns if columns is None else columns
     for column in chosen:
-        cells = [as_text(row.get(column.key), column.kind) for row in table.rows]
-        widest = max(map(len, cells), default=0)
+        widest = max((len(as_text(row.get(column.key), column.kind)) for row in table.rows), default=0)
         whole = column.kind not in WORDS or widest <= folded
         title = _broken(column.title, widest if whole else folded) if broken else column.title
         justify: Any = "left" if column.kind in WORDS else "right"
@@ -96,8 +95,7 @@ def _measured(console: Any, grid: Any) -> Any:
 
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
-    """Return groups of columns that fit, each preceded by the columns that name a row; None if not even one column
-    fits."""
+    """Return groups of columns that fit, each after the columns that name a row; None if no column fits."""
     # the columns that name a row: text at the left; the first column if all columns are text
     count = next((place for place, column in enumerate(table.columns) if column.kind != "text"), 1)
     keys = table.columns[: max(count, 1)]

@@ -122,8 +122,7 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
 
 
 def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
-    """Return quick starters identified against jobs misguided, as jobs are marked from the likeliest quick starter
-    on."""
+    """Return quick starters identified against jobs misguided, marked from the likeliest quick starter on."""
     quick, series = wait <= threshold, {}
     for one in methods:
         late, found = identified_curve(one.quick_score(threshold), quick)

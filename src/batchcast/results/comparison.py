@@ -24,8 +24,7 @@ from ..trace.schedule import FORECASTS, GROUPS, read_forecasts, read_groups, rea
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Rows):
-    """A report of `evaluate`: its result rows (the key `part` says which result), the whole JSON `document`, and its
-    folder."""
+    """A report of `evaluate`: result rows (the key `part` says which), the JSON `document`, and the folder."""
 
     document: Mapping[str, Any]
     folder: Path

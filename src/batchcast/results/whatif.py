@@ -525,8 +525,7 @@ def outage(
 def _rows(
     trace: Trace, now: Schedule, held: Sequence[Schedule], starts: Sequence[float], procs: str
 ) -> list[dict[str, Any]]:
-    """Return the work that an outage delays at each start, with intervals, and each start's difference from the best
-    start."""
+    """Return the work delayed by an outage at each start, and the difference from the best, with intervals."""
     begins = np.array([over_log(trace, schedule, schedule.start_time) for schedule in (now, *held)])
     both = ~np.isnan(begins).any(axis=0)
     if not both.any():

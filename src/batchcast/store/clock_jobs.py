@@ -53,8 +53,7 @@ def untold_jobs(connection: Connection, cluster: str, until: float) -> list[Live
 
 def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
     """Yield every job with delivered events that had not left the system before `since`. A restarted clock replays
-    these events.
-    """
+    these events."""
     here = or_(jobs.c.told < DELIVERED_GONE, jobs.c.told_end >= max(since, -1e300))
     query = select(*JOB_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0, here).order_by(jobs.c.submit_time)
     for row in connection.execute(query, execution_options={"yield_per": 5000}).mappings():
@@ -87,9 +86,7 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
-    """Store predictions, all of them or none; `issued` has the keys row, kind, moment, method, as_of, issued_at and
-    prediction.
-    """
+    """Store predictions, all or none; `issued` has row, kind, moment, method, as_of, issued_at and prediction."""
     _insert(connection, forecasts, ("row", "kind", "moment", "method", "as_of", "issued_at"), issued)
 
 
@@ -117,8 +114,7 @@ def followed_by(
     connection: Connection, cluster: str, request: Mapping[str, Any], since: float, until: float
 ) -> int | None:
     """Return the row of the first job submitted between `since` and `until` that matches the request in a question to
-    `start --test` and has no such prediction yet; None if there is none.
-    """
+    `start --test` and has no such prediction yet; None if there is none."""
     has_question = exists().where(forecasts.c.row == jobs.c.row, forecasts.c.moment == "asked")
     which = (
         jobs.c.cluster == cluster, jobs.c.user_id == request["user"], jobs.c.partition_id == request["partition"],
@@ -149,9 +145,7 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
 
 
 def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, Any]]:
-    """Return the last start time that users were shown, by row of the waiting job:
-    `as_of, likely_start, by_90_start, why`.
-    """
+    """Return the last start time shown to users, by row of the job: `as_of, likely_start, by_90_start, why`."""
     query = select(moves).where(moves.c.cluster == cluster).order_by(moves.c.as_of)
     return {row["row"]: dict(row) for row in connection.execute(query).mappings()}
 
@@ -163,9 +157,7 @@ def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str,
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
-    """Return the jobs that are open or have ended since `since`, each with its predicted run time (None without a
-    prediction).
-    """
+    """Return jobs that are open or ended after `since`, with the predicted run time (None if there is none)."""
     run = select(func.min(forecasts.c.point_s)).where(
         forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
     )
@@ -178,8 +170,7 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
 
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, now: float) -> list[Mapping[str, Any]]:
     """Return the jobs that, at the time `now`, have waited for the machine for `age` seconds, but less than twice as
-    long. Jobs that already have a stored prediction with the name `moment` are left out.
-    """
+    long. Jobs that already have a stored prediction with the name `moment` are left out."""
     values = {"cluster": cluster, "moment": moment, "latest": now - age, "earliest": now - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]
 
@@ -193,9 +184,7 @@ def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[st
 
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
-    """Return waiting jobs whose start the batch system estimates, and for which no comparison with this estimate is
-    stored yet.
-    """
+    """Return waiting jobs with an estimate of the batch system that no stored comparison has yet."""
     return [dict(row) for row in connection.execute(text(_NEWLY_ESTIMATED), {"cluster": cluster}).mappings()]
 
 

@@ -125,9 +125,7 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def give_back(self) -> int:
-        """Give the space of deleted rows back to the disk (VACUUM, on PostgreSQL VACUUM FULL), and return the number of
-        bytes.
-        """
+        """Return the space of deleted rows to the disk (VACUUM, VACUUM FULL), and the number of bytes."""
         # If the disk has no space for a second copy, or the store stays locked for a minute, VACUUM fails and the store
         # is unchanged.
         #
@@ -241,8 +239,7 @@ def single_writer(store: Store) -> Iterator[None]:
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
     """Hold a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
-    returned to the pool.
-    """
+    returned to the pool."""
     try:
         connection = store.engine.connect()
         try:
@@ -264,7 +261,6 @@ def _session_lock(store: Store) -> Iterator[None]:
 
 
 def _busy(store: Store) -> BatchcastError:
-    """Return the error for a store that another collector writes to."""
     return BatchcastError(
         f"another collector is writing to {store.safe_url}",
         hint="one store has one running collector: give each cluster a store of its own (--store PATH), or stop the "

@@ -41,9 +41,7 @@ DELIVERED_COLUMNS = ("told_start", "told_end", "told_status")
 
 @dataclass(slots=True)
 class Taken:
-    """The changes of the store by one batch of sightings. A sighting is what the batch system shows of one job at one
-    time.
-    """
+    """The changes of the store by one batch of sightings: what the batch system shows of jobs at one time."""
 
     new: int = 0  # Number of jobs that were inserted, updated and unchanged
     changed: int = 0
@@ -213,9 +211,7 @@ def vanished_tasks(connection: Connection, cluster: str) -> Iterator[OpenJob]:
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
-    """Close jobs whose end is unknown: with the status `lost`, and as end time the time at which they were
-    last shown.
-    """
+    """Close jobs whose end is unknown: status `lost`, and as end time when they were last shown."""
     if rows:
         values = _OF_ROW.values(open=0, status=status, end_time=jobs.c.vanished)
         connection.execute(values, [{"row_": r} for r in rows])
@@ -225,9 +221,7 @@ LEVELS = (0.5, 0.9)
 
 
 class Due(NamedTuple):
-    """The jobs to delete: numbers of finished jobs and of their predictions, and first and last end time in epoch
-    seconds.
-    """
+    """The finished jobs to delete: their number, their predictions, and first and last end time (epoch seconds)."""
 
     jobs: int
     forecasts: int
@@ -245,8 +239,7 @@ def due(connection: Connection, cluster: str, before: float) -> Due:
 
 def remove_some(connection: Connection, cluster: str, before: float, most: int = 2000) -> int:
     """Add the predictions of at most `most` jobs that ended before `before` to stored sums, delete these jobs, the
-    oldest first, and return their number, within the caller's transaction.
-    """
+    oldest first, and return their number, within the caller's transaction."""
     oldest = select(jobs.c.row).where(_old(cluster, before)).order_by(jobs.c.end_time, jobs.c.row).limit(most)
     rows = list(connection.scalars(oldest))
     if not rows:
@@ -270,8 +263,7 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
 
 def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Return sums to which predictions with their outcomes (`forecast_outcomes`) are added, by month (UTC), kind,
-    moment and method.
-    """
+    moment and method."""
     # Each group has the number of predictions, the sums of errors and of absolute errors (seconds), and for each level
     # the number of upper bounds and of bounds that were not exceeded. Predictions that no finished job supported are
     # only counted.
@@ -315,9 +307,7 @@ def to_trace(
     user: str | None = None,
     waiting: bool = False,
 ) -> Trace:
-    """Export the finished jobs of a cluster that were submitted in [since, until) (epoch seconds) as a log, in log
-    order.
-    """
+    """Export a cluster's finished jobs, submitted in [since, until) (epoch seconds), as a log in log order."""
     # `as_told` uses the times that the clock delivered instead of the times that accounting reports now: a replay of
     # the delivered times gives the same predictions as the live clock. `waiting` includes waiting jobs with status
     # `pending`, no run time, and the wait until they were last seen.
@@ -363,14 +353,11 @@ def to_trace(
 
 
 def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float]:
-    """Return a feature of jobs as a column: text if at least one value is text, else numbers with NaN for unknown
-    values.
-    """
+    """Return a feature of jobs as a column: text if one value is text, else numbers with NaN for unknown."""
     if any(isinstance(value, str) for value in values):
         return Nominal.encode([None if value is None else str(value) for value in values])
     return _numbers(values)
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
-    """Return values as numbers, NaN for None."""
     return [math.nan if value is None else float(value) for value in values]

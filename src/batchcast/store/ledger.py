@@ -36,8 +36,7 @@ MARK = "sent-by-batchcast:"
 
 class Offer(Struct, frozen=True, kw_only=True):
     """A way to submit a job to one cluster, with the predicted end. Times are epoch seconds of this computer, and
-    unknown numbers are NaN.
-    """
+    unknown numbers are NaN."""
 
     cluster: str
     partition: str = ""

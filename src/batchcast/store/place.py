@@ -124,8 +124,7 @@ def version_number(text: str | None, store: str) -> int:
 
 def check_version(store: str, version: int, oldest: int = 0) -> None:
     """Raise BatchcastError if a newer batchcast wrote the store, or if its version is below `oldest`, so that it cannot
-    be migrated. Nothing in the store is changed.
-    """
+    be migrated. Nothing in the store is changed."""
     has = f"{store} has schema version {version}, but this batchcast"
     if version > VERSION:
         raise BatchcastError(
@@ -142,8 +141,7 @@ def check_version(store: str, version: int, oldest: int = 0) -> None:
 
 def check_there(path: Path) -> None:
     """Raise NoStore if the file of a store does not exist, Unreachable if this user cannot access it, and InputError if
-    it is a directory.
-    """
+    it is a directory."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -156,7 +154,6 @@ def check_there(path: Path) -> None:
 
 
 def _refuse_directory(path: Path) -> None:
-    """Raise InputError if the path of a store is a directory."""
     if path.is_dir():
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 
@@ -178,8 +175,7 @@ def is_open(url: str) -> bool:
 
 def close_to_others(url: str) -> bool:
     """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether other
-    users had any permission.
-    """
+    users had any permission."""
     opened = [one for one in _files(url) if one.stat().st_mode & OTHER_USERS]
     for one in opened:
         one.chmod(one.stat().st_mode & 0o777 & ~OTHER_USERS)
@@ -194,9 +190,7 @@ def _files(url: str) -> list[Path]:
 
 
 def open_to_others(url: str) -> None:
-    """Give other users the permissions that this process's umask allows, for a new store on a site that does not
-    hide jobs.
-    """
+    """Give other users the permissions that the umask allows, on a site that does not hide jobs."""
     # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)

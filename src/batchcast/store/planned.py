@@ -32,8 +32,7 @@ def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
     """Store entries, and add their changes (entry, old and new limit in seconds, reason) to the audit log, within the
-    caller's transaction.
-    """
+    caller's transaction."""
     _be_on_disk(connection)
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
@@ -44,8 +43,7 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 def _be_on_disk(connection: Connection) -> None:
     """Make the commit of this transaction wait until the data is on the disk. SQLite always waits for the disk;
-    PostgreSQL needs a setting.
-    """
+    PostgreSQL needs a setting."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
 
@@ -70,9 +68,7 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """Return the run-time prediction at submission of each waiting job, by job id and submit time, with user, name and
-    command.
-    """
+    """Return the run-time prediction of each waiting job by id and submit time, with user, name and command."""
     query = select(jobs.c.job_id, jobs.c.submit_time, *_KIND, *_FORECAST).join(forecasts, _issued_by(method))
     query = query.where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
     return {(row["job_id"], row["submit_time"]): dict(row) for row in connection.execute(query).mappings()}
@@ -136,7 +132,6 @@ MOST_STARTED = 10_000
 
 
 def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
-    """Delete the entries of some jobs."""
     for some in pieces(job_ids):
         connection.execute(planned.delete().where(planned.c.cluster == cluster, planned.c.job_id.in_(some)))
 

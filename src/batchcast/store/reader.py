@@ -63,7 +63,6 @@ class Reader(AbstractContextManager["Reader"]):
         self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
-        """Open the connection."""
         if path is not None:
             place.check_there(path)
             self._connection: Any = _open_sqlite(str(path))
@@ -90,8 +89,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def each(self, question: str, **values: Any) -> Iterator[Row]:
         """Yield the rows of the query `question` one by one, for queries over a long history; TooLong after the time of
-        `time_to_read`.
-        """
+        `time_to_read`."""
         text = TEXTS[question]
         for name in self._absent:
             text = text.replace(f'jobs."{name}"', f'NULL AS "{name}"')
@@ -103,8 +101,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def _absent_columns(self) -> frozenset[str]:
         """Return the columns of `jobs` that this store lacks, because no newer collector has added them; their values
-        are unknown.
-        """
+        are unknown."""
         cursor = self._connection.cursor()
         try:
             cursor.execute("SELECT * FROM jobs LIMIT 0")
@@ -138,9 +135,7 @@ class Reader(AbstractContextManager["Reader"]):
         return [row["cluster"] for row in self.ask("clusters")]
 
     def waiting(self, cluster: str, method: str, ids: Sequence[str] = (), user: str | None = None) -> list[Row]:
-        """Return waiting jobs, by id or user, with the wait prediction of each. The id of an array stands for its
-        tasks.
-        """
+        """Return waiting jobs, by id or user, with their wait predictions; an array's id stands for its tasks."""
         of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
             return self.ask("waiting", **of)

@@ -50,9 +50,7 @@ _LISTS = ("limit_methods", "memory_methods", "problems", "runtime_methods", "wai
 
 
 class _SiteValues(msgspec.Struct):
-    """The parts of the stored value `site` with checked types, because a damaged value must not make hidden jobs
-    visible.
-    """
+    """The checked parts of the stored value `site`: a damaged value must not make hidden jobs visible."""
 
     private: bool | None = None
     partitions: dict[str, dict[str, Any]] = {}

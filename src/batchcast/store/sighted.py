@@ -88,8 +88,7 @@ def write_once(path: Path, cluster: str, sightings: Sequence[Sighting], sighted_
 
 def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
     """Return the row of `rows` (runs with the same job id and submit time, oldest first) that the nth sighting belongs
-    to; None if the sighting shows a new run.
-    """
+    to; None if the sighting shows a new run."""
     # The run with the same start, else the nth run, else the latest run that the sighting can belong to.
     for row in rows:
         # a start of NaN equals no stored start
@@ -143,9 +142,7 @@ def outcome(s: Sighting) -> dict[str, Any]:
 
 
 def sql_value(value: Any) -> Any:
-    """Return a value for SQL: NaN and "" become NULL; NUL and lone surrogates, which PostgreSQL rejects, are
-    replaced.
-    """
+    """Return a value for SQL: NaN and "" become NULL; NUL and surrogates, which PostgreSQL rejects, are replaced."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, str):

@@ -21,7 +21,6 @@ JOB = (*_LIFE.split(), *_WAITS_FOR.split(), *(column.name for column in _DECLARE
 
 
 def _quoted(table: str, names: str) -> str:
-    """Return quoted column names of a table."""
     return ", ".join(f'{table}."{name}"' for name in names.split())  # quoted, because some names are SQL keywords
 
 

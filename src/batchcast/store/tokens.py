@@ -69,9 +69,7 @@ def state_of(row: Mapping[str, Any], now: float) -> str:
 
 
 def issue(connection: Connection, random: bytes, user: str, label: str, now: float, until: float) -> str:
-    """Store a new token, valid from `now` until `until` (epoch seconds), and return its text, which cannot be recovered
-    later.
-    """
+    """Store a new token, valid from `now` to `until` (epoch seconds), and return its text, shown only once."""
     from .schema import tokens
 
     token = token_of(random)
@@ -82,8 +80,7 @@ def issue(connection: Connection, random: bytes, user: str, label: str, now: flo
 
 def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     """Revoke tokens, and return the ids of those that were not revoked before; if an id is unknown, raise UsageError
-    and revoke none.
-    """
+    and revoke none."""
     from .schema import tokens
 
     revoked = {row.id: row.revoked for row in connection.execute(tokens.select().where(tokens.c.id.in_(ids)))}

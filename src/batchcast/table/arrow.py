@@ -20,8 +20,7 @@ from .trace import Trace
 
 def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Values | None:
     """Convert a pyarrow ChunkedArray to float64 numbers, names or ids, as `kind` says, or the Arrow type if `kind` is
-    empty; None for a nested type.
-    """
+    empty; None for a nested type."""
     # `is_mixed`: the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
     import pyarrow as pa
 
@@ -37,9 +36,7 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
 
 
 def _unwrapped(pa: Any, values: Any) -> Any:
-    """Return the values with plain storage types: no extension or run-end-encoded types, and `string` for all
-    texts.
-    """
+    """Return the values with plain storage types: no extension or run-end-encoded types, and `string` for all texts."""
     import pyarrow.compute as pc
 
     if isinstance(values.type, pa.BaseExtensionType):

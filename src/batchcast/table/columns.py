@@ -112,9 +112,7 @@ class Nominal:
         return Nominal(new[self.codes], categories)
 
     def take(self, rows: np.ndarray) -> Nominal:
-        """Return the column for a selection of rows; the categories do not change, so codes of both columns can be
-        compared.
-        """
+        """Return selected rows of the column, with the same categories, so that codes can be compared."""
         return Nominal(frozen(self.codes[rows]), self.categories)
 
     def is_any(self, names: Collection[int | str | None]) -> np.ndarray:
@@ -259,9 +257,7 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _ids(array: np.ndarray) -> np.ndarray:
-    """Return ids as int64 if all of them are whole numbers, else as text; a missing id becomes `row` and the row's
-    number.
-    """
+    """Return ids as int64 if all are whole numbers, else as text; a missing id becomes `row` and its number."""
     kind = array.dtype.kind
     if kind == "O" and all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in array.tolist()):
         return array.astype(np.int64)
@@ -274,7 +270,6 @@ def _ids(array: np.ndarray) -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None or NaN."""
     return value is None or (isinstance(value, float) and value != value)
 
 

@@ -74,8 +74,7 @@ def memory_use(trace: Trace) -> MemoryUse:
 
 def share_of(trace: Trace, name: str, per: str = "") -> np.ndarray:
     """Return a memory column in KiB per node, processor or job (`per`; default: the unit of `memory_use`), NaN if the
-    number of nodes or processors is unknown.
-    """
+    number of nodes or processors is unknown."""
     per = per or _unit(trace)
     rule = "req" if name == "req_mem_kib" else "alloc"
     values = trace.number(name)
@@ -87,9 +86,7 @@ def share_of(trace: Trace, name: str, per: str = "") -> np.ndarray:
 
 
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
-    """Return the number of nodes or processors of each job by the rule `req` or `alloc`, NaN for unknown; 1 for
-    `job`.
-    """
+    """Return each job's nodes or processors by the rule `req` or `alloc`, NaN for unknown; 1 for `job`."""
     if per == "job":
         return np.ones(len(trace))
     return trace.procs(rule) if per == "processor" else trace.count("nodes", rule)

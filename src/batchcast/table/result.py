@@ -165,8 +165,7 @@ def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:
     """Return names as an Arrow dictionary array; mixed categories are stored as JSON texts."""
     categories = [json.dumps(c) for c in values.categories] if is_mixed else list(values.categories)
     kind = pa.int64() if categories and isinstance(categories[0], int) else pa.string()
-    codes = pa.array(values.codes, mask=values.codes < 0)
-    return pa.DictionaryArray.from_arrays(codes, pa.array(categories, kind))
+    return pa.DictionaryArray.from_arrays(pa.array(values.codes, mask=values.codes < 0), pa.array(categories, kind))
 
 
 Picture = Callable[..., Any]
@@ -330,6 +329,5 @@ class Rows(Result):
 
 
 def _first(values: Any) -> Sequence[Any]:
-    """Return the first values of a column as a list."""
     head: Any = Nominal(values.codes[:FIRST], values.categories).decode() if isinstance(values, Nominal) else values
     return list(head[:FIRST].tolist() if hasattr(head, "tolist") else head[:FIRST])

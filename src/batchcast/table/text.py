@@ -51,8 +51,7 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[str]:
-    """Return the first values of a column as text; a difference is followed by its confidence interval, if it has
-    one."""
+    """Return the first values of a column as text, a difference with its confidence interval."""
     texts = [cell(name, value) for value in list(columns[name])[:rows]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:rows] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:

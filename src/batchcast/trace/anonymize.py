@@ -31,8 +31,7 @@ _BYTES = 32
 
 def key_of(path: str | Path) -> tuple[bytes, list[str]]:
     """Read the key from a file, or create the file (mode 0600) with a new random key of 256 bits; return also messages
-    for the user.
-    """
+    for the user."""
     target = Path(path)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -84,8 +83,7 @@ _PLAIN_ID = re.compile(r"(\d+)([_+]\d+)?")
 @dataclass(frozen=True, slots=True)
 class Treatment:
     """What the anonymization did with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`,
-    with an explanation.
-    """
+    with an explanation."""
 
     column: str
     treatment: str
@@ -177,8 +175,7 @@ def shift_of(key: bytes) -> float:
 def _treat(
     trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, numeric: bool
 ) -> tuple[Values | None, str, str]:
-    """Return a column's new values, the word for what was done with the column (see `Treatment`), and an
-    explanation."""
+    """Return a column's new values, the word for its treatment (see `Treatment`), and an explanation."""
     values = trace.column(name)
     if keep:
         return values, "kept", "as requested"
@@ -235,8 +232,7 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
     """Return the part of the provenance that is needed to interpret the numbers: clock, zone, machine, unit of
-    memory, names of kept columns.
-    """
+    memory, names of kept columns."""
     return LogInfo(
         source="(anonymized)",
         format=info.format,

@@ -65,8 +65,7 @@ def partial(trace: Trace) -> Masks:
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Drop records that repeat a job number of the same cluster, except the last record with this number in log
-    order."""
+    """Drop records that repeat a job number of the same cluster, except the last record in log order."""
     return {"a repeated job number": ~last_of_each_number(trace)}
 
 
@@ -298,15 +297,14 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:
-    """Return each kind of irregular data for which the replay by recorded times has a rule, with the number of such
-    records."""
+    """Return each kind of irregular data that the replay has a rule for, with its number of records."""
     return [{"irregularity": what, "jobs": count} for what, count in irregular(trace).items()]
 
 
 def _median(values: np.ndarray) -> float:
-    """Return the median. (np.median would load masked arrays, which slows down `info`.)"""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    known = np.sort(values[~np.isnan(values)])  # np.median would load masked arrays, which slows down `info`
+    n = len(known)
+    return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
 
 
 def distinct(values: Values) -> int:
@@ -316,7 +314,6 @@ def distinct(values: Values) -> int:
 
 
 def _mean(values: np.ndarray | Iterable[float]) -> float:
-    """Return the mean of the known values; NaN if there are none."""
     array = np.asarray(values, dtype=float)
     known = array[~np.isnan(array)]
     return float(known.mean()) if len(known) else float("nan")
@@ -373,8 +370,7 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 def _compare(trace: Trace, group: np.ndarray) -> tuple[np.ndarray, np.ndarray, Pairs, int]:
     """Compare the records of each group, which are next to each other. Returns which records to drop, which of them
-    are outdated, the pairs of identical records, and how many records differ.
-    """
+    are outdated, the pairs of identical records, and how many records differ."""
     from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
     unfinished, started = trace.nominal("status").is_any(UNFINISHED), ~np.isnan(trace.wait_time)

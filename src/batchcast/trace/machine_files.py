@@ -52,8 +52,7 @@ DUMPS = {
 
 def open_machine(path: str | Path) -> Machine:
     """Read the description of a machine: a TOML file (`batchcast machine`), a slurm.conf, a SimGrid platform (.xml), or
-    a folder with the dumps `DUMPS`.
-    """
+    a folder with the dumps `DUMPS`."""
     # A dump in a folder may be compressed (.xz) or in JSON (`node.json`). If a dump exists as text and as JSON, the
     # text is read. A missing dump is replaced by the folder's slurm.conf with its included files and gres.conf. If
     # `path` is itself a slurm.conf, slurm.conf replaces the dumps `STATE` in its folder, and the other dumps are read.

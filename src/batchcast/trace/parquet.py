@@ -126,9 +126,7 @@ def is_folder(path: str | Path) -> bool:
 
 
 def open_folder(path: str | Path) -> LogFolder:
-    """Open a folder that `write_folder` wrote, without reading the jobs; InputError if the folder is damaged or has no
-    log.
-    """
+    """Open a folder of `write_folder` without reading the jobs; InputError if it is damaged or has no log."""
     place = Path(path)
     try:
         with file_errors(place, "cannot be read"):
@@ -219,8 +217,7 @@ class _Writer:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
-        """Write the jobs that are collected in memory; unless `all_of_it`, jobs with the latest submit time stay in
-        memory."""
+        """Write the jobs in memory; unless `all_of_it`, jobs with the latest submit time stay in memory."""
         if not self.month_pieces:
             return
         trace = joined(self.month_pieces)

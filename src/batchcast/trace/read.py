@@ -152,8 +152,7 @@ def _raw_pieces(path: str | Path, jobs: float, how: Opening) -> Iterator[Trace]:
 
 
 def _checked(how: Opening) -> Opening:
-    """Return the arguments of `read_trace` with the column map itself in place of its name; UsageError if they are
-    wrong."""
+    """Return the arguments of `read_trace` with the column map for its name; UsageError if they are wrong."""
     if how.format is not None:
         reader_of(how.format)
     if how.map is not None and how.format not in (None, "csv"):
@@ -194,8 +193,7 @@ def _opened(source: Source, how: Opening) -> tuple[Iterator[bytes], str]:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raise InputError if the text is recognised as something other than a log, for example the
-    output of `scontrol show job`."""
+    """Raise InputError if the text is known but no log, for example the output of `scontrol show job`."""
     from ..formats.slurm.sacct_lines import named_text
 
     line = sample.split(b"\n", 1)[0][:GLANCE].decode("utf-8", "replace").rstrip("\r")
@@ -263,8 +261,7 @@ class Opening:
 
     @property
     def rule(self) -> str:
-        """The rule for processor counts, `req` or `alloc`; UsageError if `clean` and `procs` contradict each
-        other."""
+        """The rule for processor counts, `req` or `alloc`; UsageError if `clean` and `procs` contradict each other."""
         if "reference" not in self.clean:
             return self.procs or "req"
         if self.procs == "req":
@@ -275,8 +272,7 @@ class Opening:
         """Return the jobs of one or several logs after reading, cleaning and selecting."""
         rule, trace = self.rule, _read(path, self)
         if self.procs_total == PEAK:
-            peak = peak_procs(trace, rule)
-            trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
+            trace = trace.with_info(replace(trace.info, max_procs=peak_procs(trace, rule), max_procs_source="peak"))
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
 
     def pieces(self, path: str | Path) -> Iterator[Trace]:
@@ -344,8 +340,7 @@ def _of_whole_jobs(trace: Trace) -> Trace:
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
-    """Return the provenance (sources, zone, notes) of the merged log, with a note for each difference between the
-    logs."""
+    """Return the merged log's provenance (sources, zone), with a note for each difference between the logs."""
     new_notes = list(notes)
     formats = list(dict.fromkeys(info.format for info in infos))
     if len(formats) > 1:

@@ -114,8 +114,7 @@ GROUPS = "schedules/groups.csv"
 
 
 def write_groups(path: str | Path, job_id: np.ndarray, group: np.ndarray) -> None:
-    """Write one line per job with the job's id and its group. The file is written under a temporary name and
-    renamed."""
+    """Write one line per job with its id and its group, under a temporary name that is renamed."""
     write_columns(path, ("job_id", "group"), [job_id.tolist(), group.tolist()])
 
 
@@ -174,8 +173,7 @@ def is_schedule(name: str) -> bool:
 
 def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     """Read a schedule of another program from a CSV file (plain, gzip or xz) with a header: its columns by name, times
-    in seconds, NaN for unknown.
-    """
+    in seconds, NaN for unknown."""
     # `NAMES` has the accepted column names. Jobs without a start are left out; a missing end is the start plus the run
     # time.
     header, numbered = _fields(path)
@@ -222,8 +220,7 @@ def _fields(path: str | Path) -> tuple[list[str], list[tuple[list[str], int]]]:
         text = b"".join(Source(path).blocks()).decode("utf-8-sig")
         head = text.partition("\n")[0]
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
-        header = [name.strip() for name in next(reader, [])]
-        return header, [(row, reader.line_num) for row in reader if row]
+        return [name.strip() for name in next(reader, [])], [(row, reader.line_num) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise input_error(str(path), f"is not a schedule ({error})", accepted="CSV in UTF-8") from None
 
@@ -243,8 +240,7 @@ def _numbers(path: str | Path, name: str, values: Sequence[str], lines: Sequence
 
 
 def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:
-    """Return the group of each job of a schedule, numbered from 0; None if the file does not belong to the
-    schedule."""
+    """Return the group of each job of a schedule, numbered from 0; None if the file does not belong to the schedule."""
     try:
         kinds = np.dtype([("job_id", "U40"), ("group", "i8")])
         table = np.loadtxt(path, delimiter=",", dtype=kinds, comments=None, skiprows=1, ndmin=1)

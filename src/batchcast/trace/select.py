@@ -148,8 +148,7 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
 
 def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
     """Return which jobs a selection includes, as booleans of shape (n,). With the returned mask, a study can learn from
-    the whole log and score only the selected jobs.
-    """
+    the whole log and score only the selected jobs."""
     masks = (mask for _, mask in _masks(trace, selection))
     return np.asarray(np.logical_and.reduce([np.ones(len(trace), dtype=bool), *masks]))
 
@@ -193,8 +192,7 @@ def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> n
 
 
 def _means(word: str, value: int | str, name: str) -> bool:
-    """Whether a word that the user typed matches a value in the log: the value itself, its name, or the first word of
-    its name."""
+    """Whether a user's word matches a value in the log: the value, its name, or the first word of its name."""
     return word == str(value) or (bool(name) and word in (name, name.split()[0]))
 
 

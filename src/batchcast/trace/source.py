@@ -92,8 +92,7 @@ class Source:
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], kind: str) -> Iterator[bytes]:
         """Yield decompressed blocks of bounded size, member after member. If the archive is damaged, the function
-        yields all text before the damage.
-        """
+        yields all text before the damage."""
         new: Any = lzma.LZMADecompressor if kind == "xz" else partial(zlib.decompressobj, wbits=31)
         unpacker, unpacked_bytes = new(), 0
         try:

@@ -334,8 +334,7 @@ ACTIVITY = 0.9  # Zipf exponent of the users' activity
 
 
 class Applications(NamedTuple):
-    """Jobs in the order of their applications: the row numbers `order`, and the application `number` (from 0) of each
-    row in it."""
+    """Jobs sorted by application: the row numbers `order`, and each row's application `number` (from 0)."""
 
     order: np.ndarray
     number: np.ndarray
@@ -374,8 +373,7 @@ def group_jobs(
 
 def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
     """Draw a user for each application: user numbers from 1, int64 (apps,). Users with small numbers are drawn more
-    often (Zipf's law).
-    """
+    often (Zipf's law)."""
     weights = np.cumsum(np.arange(1, users + 1) ** -ACTIVITY)
     return np.asarray(np.searchsorted(weights, rng.random(apps) * weights[-1], side="right") + 1, np.int64)
 
@@ -532,8 +530,7 @@ def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: f
 
 
 def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Draw the time limit of each application: enough for all its jobs or, in some applications, for about half of
-    them."""
+    """Draw each application's time limit: enough for all its jobs or, in some applications, for about half."""
     ascending = np.lexsort((runs, app))
     begins = np.flatnonzero(np.diff(app, prepend=-1))
     counts = np.diff([*begins, len(app)])

@@ -66,8 +66,7 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def _refuse_planted(path: Path) -> None:
-    """Raise PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows every
-    link."""
+    """Raise PermissionError for a link that the kernel's protected_symlinks would not follow."""
     for _ in range(40):  # maximum number of symbolic links in a row, as in the kernel
         if not path.is_symlink():
             return
@@ -115,9 +114,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def folder(target: str | Path) -> Iterator[Path]:
-    """A context manager with an empty folder to write to; its files move to the target when the block ends without an
-    error.
-    """
+    """A context manager with an empty folder; its files move to the target if the block ends without an error."""
     # Other files in an existing folder stay; files with the same names are replaced, each in one step. A schedule of an
     # earlier report that the new report does not have is removed. If the folder cannot be written, the error is raised
     # before results are computed.
@@ -142,9 +139,7 @@ _SWEPT: set[Path] = set()
 
 @cache
 def _machine() -> str:
-    """Return eight digits that identify the boot and the process namespace, because process ids are unique only
-    within them.
-    """
+    """Return eight digits for the boot and the process namespace, within which process ids are unique."""
     known = ""
     with suppress(OSError):
         known = Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
@@ -191,9 +186,7 @@ def _move(path: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Wait until no other process of this user moves files into the folder; do not wait on file systems without
-    locks.
-    """
+    """Wait until no other process of this user moves files into the folder, if the file system has locks."""
     number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):

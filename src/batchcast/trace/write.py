@@ -33,9 +33,7 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) -> None:
-    """Write a log as batchcast's own CSV; `mark_formulas` puts a ' before texts that a spreadsheet would take for a
-    formula.
-    """
+    """Write a log as batchcast's CSV; `mark_formulas` puts a ' before texts that a spreadsheet reads as formulas."""
     # There is one line per job. `submit_time` and `eligible_time` are epoch seconds, so that dates do not depend on the
     # log's clock.
     names, columns = header_and_texts(trace)
@@ -110,7 +108,6 @@ def _is_known(trace: Trace, name: str) -> bool:
 
 
 def _has_text(trace: Trace, name: str) -> bool:
-    """Whether a column has texts."""
     values = trace.column(name)
     if isinstance(values, np.ndarray):
         return values.dtype.kind == "U"
@@ -123,9 +120,7 @@ FOLDER = "folder"
 
 
 def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, mark_formulas: bool = False) -> str:
-    """Write a log in the format `kind`, by default the format that the ending of the path names, and return the
-    format.
-    """
+    """Write a log in the format `kind`, by default that of the path's ending, and return the format."""
     kind = kind or kind_of(path)
     check_formulas(path, kind, mark_formulas)
     writers: dict[str, Callable[[Trace, str | Path], object]] = {
@@ -145,8 +140,7 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
 
 
 def check_formulas(path: str | Path, kind: str, mark_formulas: bool) -> None:
-    """Raise UsageError if formulas are to be marked in a format other than CSV. Callers check this before long
-    computations."""
+    """Raise UsageError if formulas are to be marked in a format other than CSV, before long computations."""
     if mark_formulas and kind != "csv":
         raise UsageError(f"--mark-formulas is for CSV, but {path} is not CSV", hint="-o LOG.csv --mark-formulas")
 
@@ -180,7 +174,6 @@ def write_trace(trace: Trace, path: str | Path) -> None:
 
 
 def _write_batsim(trace: Trace, path: str | Path) -> None:
-    """Write a log as a Batsim workload."""
     from ..formats.batsim import write_batsim_workload
 
     with _text_file(path) as out:

@@ -36,9 +36,7 @@ class MappedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """The content of a column map: which columns of a CSV file become which columns of batchcast, and in which
-    units.
-    """
+    """A column map: which columns of a CSV file become which columns of batchcast, and in which units."""
 
     name: str  # Name of the map, and its columns
     columns: tuple[MappedColumn, ...]
@@ -111,9 +109,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
 
 def find_columns(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
-    """Return the position of each mapped column in the header of a file; InputError if the file lacks a mapped
-    column.
-    """
+    """Return the position of each mapped column in a file's header; InputError if a mapped column is missing."""
     for column in mapped.columns:
         if column.source not in header:
             what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"

@@ -127,8 +127,7 @@ def _unmarked(name: str) -> tuple[str, str]:
 
 def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
     """Return texts as numbers, with impossible values replaced by NaN as in `table.sound`. If the column's `name` is
-    given, texts that are not numbers and impossible numbers other than -1 are reported.
-    """
+    given, texts that are not numbers and impossible numbers other than -1 are reported."""
     try:
         values = np.array([float(text) if text else math.nan for text in texts])
     except ValueError:
@@ -146,8 +145,7 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
 
 def _float(text: str) -> float | None:
     """Return a number, also with a decimal comma (as spreadsheets of many countries write numbers); None if the text
-    is not a number.
-    """
+    is not a number."""
     try:
         return float(text.replace(",", ".", 1)) if text else math.nan
     except ValueError:

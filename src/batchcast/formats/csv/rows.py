@@ -87,8 +87,7 @@ class CsvRows:
             feed.row_done()
 
     def _problem(self, row: Sequence[str]) -> str:
-        """Return the reason why a row is broken; empty for a good row, an empty row, and a row with a delimiter at its
-        end."""
+        """Return why a row is broken; empty for a good or empty row, and for a row with a delimiter at its end."""
         width, is_record = len(self.header), self._is_record
         if not row or (len(row) > width and not any(row[width:]) and not self._feed.has_nul):
             return ""

@@ -64,7 +64,6 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Return id and attributes of every job in qstat's JSON."""
     document = load_json(text, "qstat's output", "a list of jobs", "qstat -f -t -x prints the same as text")
     records = document.get("Jobs", {}) if isinstance(document, Mapping) else None
     if not isinstance(records, Mapping):
@@ -84,9 +83,7 @@ def _flat(attributes: object) -> dict[str, str]:
 
 
 def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
-    """Convert the attributes of one job, with times in UTC, to a sighting; None for the parent of an array and for a
-    moved job.
-    """
+    """Convert the attributes of one job, with times in UTC, to a sighting; None for array parents and moved jobs."""
     # `ctime` is the submit time. A job that has ended ran for `resources_used.walltime` from `stime`. Without `stime`
     # it never ran, and left the queue at `mtime`. Torque names the start `start_time` and the end `comp_time`, and
     # requests processors as `nodes=2:ppn=4`.
@@ -131,8 +128,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
-    """Return the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
-    project."""
+    """Return the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or project."""
     procs = requested(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
         "req_procs": number(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
@@ -144,9 +140,7 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
 
 
 def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
-    """Return the attributes of Slurm's qstat with PBS's meanings: qtime is the submission, mtime the start, ctime
-    the end.
-    """
+    """Return attributes of Slurm's qstat with PBS's meanings: qtime is submission, mtime start, ctime end."""
     fixed = {k: v for k, v in a.items() if k not in ("ctime", "mtime")} | {"ctime": a["qtime"]}
     if letter == "Q":
         return fixed | ({"estimated.start_time": a["mtime"]} if utc(a["mtime"]) > utc(a["qtime"]) else {})

@@ -183,8 +183,7 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
 
 
 def _spelled_row(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
-    """Return values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
-    wrong."""
+    """Return the values of keys in `spelled`, in scontrol's spelling; InputError for a wrong number or time."""
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
     for name in set(_WHOLE_NUMBERS) & set(row):
         _check_whole_number(name, row[name], place)
@@ -198,7 +197,6 @@ def _spelled_row(words: Mapping[str, str], spelled: Mapping[str, str], place: st
 
 
 def _check_whole_number(name: str, value: str, place: str) -> None:
-    """Raise InputError if a value is not a whole number."""
     if not re.fullmatch(r"-?[0-9]{1,18}", value):
         raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
 
@@ -240,8 +238,7 @@ def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, 
 
 
 def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
-    """Return one item of a node's Gres, with K and M expanded, and with the types of gres.conf if the counts
-    agree."""
+    """Return one item of a node's Gres, with K and M expanded, and with the types of gres.conf if the counts agree."""
     words = [word for word in item.split(":") if word.lower() != "no_consume"]
     if scaled := re.fullmatch(r"(\d{1,12})([KMGkmg])", words[-1]):
         words[-1] = str(int(scaled[1]) * 1024 ** (" KMG".index(scaled[2].upper())))
@@ -253,8 +250,7 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
 
 
 def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict[str, int]]]:
-    """Return the number of devices of each type in gres.conf, by node and name; lines without a node are
-    ignored."""
+    """Return the number of devices of each type in gres.conf, by node and name; lines without a node are ignored."""
     devices: dict[str, dict[str, dict[str, int]]] = {}
     expand = Names()
     for place, kind, words, _ in _lines(text, where, load, (where,)):
@@ -282,8 +278,7 @@ def _items(text: str) -> list[str]:
 
 
 def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the nodes of ALL, of a node set or of a host list; `path` lists the node sets whose expansion led to this
-    item."""
+    """Return the nodes of ALL, a node set or a host list; `path` lists the node sets that led to this item."""
     if item.upper() == "ALL":
         return _names(tuple(conf.nodes), where, conf.expand)
     if item in path:

@@ -36,8 +36,7 @@ Record = dict[str, str]
 
 
 class _Document(msgspec.Struct):
-    """The parts of a JSON document that batchcast reads. Jobs stay undecoded JSON and are decoded one by one to save
-    memory."""
+    """The parts of a JSON document that batchcast reads; jobs are decoded one by one to save memory."""
 
     jobs: list[msgspec.Raw]
     errors: list[Any] = []
@@ -87,8 +86,7 @@ def _documents(text: bytes, source: str) -> Iterator[tuple[Iterable[Any], list[A
 
 
 def _records(job: Any) -> list[Record]:
-    """Return a job's record and the records of its steps; an unreadable job gives a record that the reader
-    drops."""
+    """Return a job's record and the records of its steps; an unreadable job gives a record that the reader drops."""
     if not isinstance(job, Mapping):
         return [{}]
     try:
@@ -213,9 +211,7 @@ def _minutes(value: Any) -> str:
 
 
 def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
-    """Return the memory request in the form of ReqMem: for the whole job if the TRES have it, else per node or
-    processor.
-    """
+    """Return the memory request as in ReqMem: for the whole job if the TRES have it, else per node or processor."""
     if whole := next((pair for pair in requested.split(",") if pair.startswith("mem=")), ""):
         return whole.removeprefix("mem=")
     node, cpu, mixed = _plain(per_node), _plain(per_cpu), _plain(both)
@@ -234,9 +230,7 @@ def _state(words: Any, killer: Any) -> str:
 
 
 def _cpu(value: Any, *of_steps: Any) -> str:
-    """Return CPU time in Slurm's notation. Slurm 22.05 has CPU time only for steps, so their sum is used if the job
-    has none.
-    """
+    """Return CPU time in Slurm's notation; the sum of the steps if the job has none, as in Slurm 22.05."""
     own, *steps = (
         (int(number(value_at(each, "seconds")) or 0), int(number(value_at(each, "microseconds")) or 0))
         for each in (value, *of_steps)
@@ -247,7 +241,5 @@ def _cpu(value: Any, *of_steps: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """Return a name, or a list as names with commas; empty for null and for the 0 that some versions write instead
-    of "".
-    """
+    """Return a name, or a list as names with commas; empty for null and for the 0 of some versions."""
     return ",".join(as_list(value)) if isinstance(value, str | list) else ""

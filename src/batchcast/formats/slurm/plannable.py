@@ -97,8 +97,7 @@ def _text(shown: str) -> str:
 
 def _time_min(shown: str) -> float:
     """Return the --time-min in seconds, 0 if the job has none; infinity if the option cannot be read, so that
-    batchcast does not plan the job.
-    """
+    batchcast does not plan the job."""
     span = 0.0 if shown in NOTHING else parse_duration(shown)
     return math.inf if math.isnan(span) else span
 

@@ -150,7 +150,6 @@ def read_sacct_json(
 
 
 def _plain_number(text: str) -> float:
-    """Return a text as a number, NaN if it is empty."""
     return float(text) if text.strip() else math.nan
 
 
@@ -205,8 +204,7 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
-    their line number.
-    """
+    their line number."""
 
     layout: Layout  # Position of each field in a row
     columns: Sequence[Sequence[str]]  # The cells of the text, one sequence per column
@@ -221,9 +219,7 @@ class Batch:
         return None if index is None else self.columns[index]
 
     def stamps(self, name: str, submit: np.ndarray | None = None) -> Stamps:
-        """Parse a column of time stamps to epoch seconds; NaN for "no time" (`without_zeros`) and for a missing
-        column.
-        """
+        """Parse a column of times to epoch seconds; NaN for "no time" (`without_zeros`) and for a missing column."""
         # For times in an hour that a clock change repeats, the second array has the seconds from the first to the
         # second pass of the hour.
         texts = self.text(name)
@@ -265,8 +261,7 @@ class Batch:
         return either(gpus, self.number("gres_gpu", "reqgres", "reqtresgpu") * np.where(nodes > 0, nodes, 1.0))
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
-        """Return the codes of the first named column; if a job's cell in this column is empty, the next column is
-        used."""
+        """Return the codes of the first named column, or of the next column where the cell is empty."""
         codes = np.full(len(self.lines), -1, dtype=np.int32)
         for name in names:
             texts = self.text(name)
@@ -404,8 +399,7 @@ class _Table:
         return run, sound(wait, batch.lines, f"wait (start before submission): {rule}")
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
-        """Return all jobs as a sorted trace, with the given notes (`more`) before all other notes; InputError if there
-        is no job."""
+        """Return all jobs as a sorted trace, with the notes `more` first; InputError if there is no job."""
         if not self.columns.jobs:
             steps = f"; {records.steps} job steps were ignored" if records.steps else ""
             raise input_error(source, "the file has no job record" + steps + self.problems.because(), hint=COMMAND)

@@ -112,9 +112,7 @@ def _fits(name: str, text: str) -> bool:
 
 
 class Taken(NamedTuple):
-    """A line split into fields. `fields` is None if no split fits; `undecided` is True if several splits fit and
-    differ.
-    """
+    """A line split into fields: None if no split fits; `undecided` is True if several splits fit and differ."""
 
     fields: list[str] | None
     undecided: bool = False
@@ -160,8 +158,7 @@ class _Ways:
         self._keep()
 
     def text(self, k: int, before: int, after: int) -> str:
-        """Return the text of column k if `before` surplus pieces are used before it and `after` up to and including
-        it."""
+        """Return the text of column k if `before` surplus pieces come before it and `after` up to its end."""
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:
@@ -183,8 +180,7 @@ class _Ways:
 
     def _agree(self, options: Mapping[str, str]) -> bool:
         """Keep the assignments in which texts that contain a delimiter equal the command's options. Returns whether at
-        least one text equals its option and at least one assignment remains.
-        """
+        least one text equals its option and at least one assignment remains."""
         agrees = False
         for k, name in enumerate(self.names):
             text = options.get(_OPTION_OF.get(name, ""), "")
@@ -195,8 +191,7 @@ class _Ways:
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
-        """Return the fields of one of the remaining assignments, which all agree on the columns that batchcast
-        reads."""
+        """Return the fields of one remaining assignment; all agree on the columns that batchcast reads."""
         fields, before = [], 0
         for k, edges in enumerate(self.edges):
             after = next(end for start, end in edges if start == before)
@@ -381,8 +376,7 @@ class StepPeaks:
 
     def by_record(self, ids: Sequence[object], nodes: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return what the steps of each job used as columns, shape (n,), NaN if no step was measured; and whether a
-        step was killed for its memory.
-        """
+        step was killed for its memory."""
         # `used_mem_kib` is for the whole job: the peak of the busiest node times the nodes. `used_gpus`: the GPUs that
         # the record's busiest step kept busy. `used_gpu_mem_kib`: GPU memory of the step that used most, summed over
         # GPUs.
@@ -450,9 +444,7 @@ class Records:
         self._number = self._hopeless = 0
 
     def take(self, lines: Sequence[str]) -> Iterator[tuple[Layout, Columns, list[int]]]:
-        """Yield layout, columns and line numbers of job records in the order of the file, in batches with one
-        layout.
-        """
+        """Yield layout, columns and line numbers of job records in file order, in batches with one layout."""
         # One list of the fields of all lines, instead of one list per line, saves time in the garbage collector.
         fields: list[str] = []
         numbers: list[int] = []
@@ -477,9 +469,7 @@ class Records:
             yield from self._batches(layout, fields, numbers, odd)
 
     def take_columns(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
-        """Return the job records among records that are given as columns; count steps and store their memory and GPU
-        use.
-        """
+        """Return the job records among records given as columns; count steps and store their memory and GPU use."""
         self.peaks.take(layout, columns)
         steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
         if not steps:
@@ -511,9 +501,7 @@ class Records:
     def _without_misfits(
         self, layout: Layout, columns: Columns, numbers: list[int], odd: Set[int]
     ) -> tuple[Columns, list[int]]:
-        """Drop records in which the state and one more column do not have their format, because the fields are
-        shifted.
-        """
+        """Drop records whose state and one more column do not have their format: the fields are shifted."""
         states = columns[layout.positions["state"]] if "state" in layout.positions else ()
         dropped = set()
         for k in rows_where(lambda text: not is_slurm_state(text), states):
@@ -564,8 +552,7 @@ class Records:
         return whole
 
     def _joined(self, layout: Layout) -> list[str]:
-        """Return the record that the last broken lines form together, or an empty list; uses as few of the lines as
-        possible."""
+        """Return the record that the last broken lines, as few as possible, form together; else an empty list."""
         pieces = 1
         for k in range(len(self._torn) - 1, -1, -1):
             pieces += self._torn[k][1].count(layout.delimiter)
@@ -614,7 +601,6 @@ class Records:
         del self._torn[:count]
 
     def _why_broken(self, line: str) -> str:
-        """Return the reason for which a line is not a job record."""
         assert self.layout is not None
         fields, width = self.layout.split(line), self.layout.width
         if fields is None:

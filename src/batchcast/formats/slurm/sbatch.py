@@ -317,8 +317,7 @@ def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
 
 
 def _with_share(item: str, share: float) -> str | None:
-    """Return `a100:4` or `4` with the number multiplied by `share` (a missing number is 1); None if the product is not
-    whole."""
+    """Return `a100:4` or `4` with its number (1 if missing) times `share`; None if the product is not whole."""
     kind, _, number = item.rpartition(":")
     kind, number = (kind, number) if number.isdigit() else (item, "1")
     count = int(number) * share

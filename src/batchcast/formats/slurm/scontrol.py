@@ -83,8 +83,7 @@ def read_machine(
     node: str, partition: str, config: str = "", reservation: str = "", qos: str = "", assoc: str = ""
 ) -> Machine:
     """Build the machine that the output of scontrol (times in UTC) and of `sacctmgr -P` describes; `left_out` lists
-    settings that the simulation does not follow.
-    """
+    settings that the simulation does not follow."""
     settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
     settings.update(_parameters(settings.get("SchedulerParameters", "")))
     node_rows, partition_rows = parse_records(node, "NodeName"), parse_records(partition, "PartitionName")
@@ -306,9 +305,7 @@ def _left_out(
 
 
 def _of_preemption(settings: Mapping[str, str], partitions: Rows, qos: Rows) -> list[str]:
-    """Return preemption settings that the simulation does not follow: all modes but REQUEUE and CANCEL, and
-    restrictions.
-    """
+    """Return preemption settings that are not simulated: modes except REQUEUE and CANCEL, and restrictions."""
     if settings.get("PreemptType", "preempt/none").split("/")[-1] == "none":
         return []
     modes = [settings.get("PreemptMode", "OFF"), *(r.get("PreemptMode", "") for r in (*partitions, *qos))]

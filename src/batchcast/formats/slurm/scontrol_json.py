@@ -251,5 +251,4 @@ def _instant(value: Any) -> str:
 
 
 def _words(value: Any) -> str:
-    """Return a list of words with commas."""
     return ",".join(as_list(value))

@@ -161,8 +161,7 @@ def with_steps(records: Iterable[Mapping[str, str]]) -> list[tuple[Mapping[str, 
 
 def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
     """Yield the jobs that ended according to one sacct record: none for a job that has not ended, several for array
-    tasks that were withdrawn together.
-    """
+    tasks that were withdrawn together."""
     # The time limit is the limit that the user requested, if a submit plug-in recorded it (`user_tl=MINUTES` in
     # AdminComment), else the last limit in sacct.
     end, submit = epoch(record["End"]), epoch(record["Submit"])
@@ -199,8 +198,7 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
 
 def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
     """Return the columns that need special parsing of sacct's output: limits in minutes, memory per node or processor,
-    lists of several names.
-    """
+    lists of several names."""
     noted = _USER_LIMIT.search(record["AdminComment"])
     nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
     return {

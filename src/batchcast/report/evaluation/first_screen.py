@@ -55,8 +55,7 @@ class FirstScreen:
 
 def first_screen(evaluation: Evaluation) -> FirstScreen:
     """Return the first screen of an evaluation; if the simulation does not reproduce the recorded waits, headline and
-    bars use only recorded waits.
-    """
+    bars use only recorded waits."""
     findings = evaluation.findings
     tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
     example = _example(evaluation)
@@ -270,8 +269,7 @@ def _step_without_gain(evaluation: Evaluation) -> str:
 
 
 def price(findings: Findings) -> str:
-    """Return a sentence on the users who would wait longer under the best schedule; empty if there are no such
-    users."""
+    """Return a sentence on the users who would wait longer under the best schedule; empty if there are none."""
     if findings.best is None:
         return ""
     best, today = findings.best, findings.today
@@ -286,8 +284,7 @@ def price(findings: Findings) -> str:
 
 
 def choice_words(findings: Findings) -> str:
-    """Return a sentence on how the gain was corrected for choosing the best of several schedules; empty if there is no
-    gain."""
+    """Return how the gain was corrected for choosing the best of several schedules; empty without a gain."""
     gain = findings.gain
     if gain is None or gain.candidates < 2:
         return ""

@@ -81,8 +81,7 @@ def choices(evaluation: Evaluation) -> Choices:
 
 
 def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "") -> Figure:
-    """Return the figure with the data that the checkboxes need: the predictor of each trace, in order, and the figure's
-    policy."""
+    """Return the figure with the data for the checkboxes: each trace's predictor, and the figure's policy."""
     marks = [{"predictor": predictor} for predictor in predictors] + [{}] * len(figure.data)
     data = [{**trace, "meta": {**trace["meta"], **mark}} for trace, mark in zip(figure.data, marks)]
     return replace(figure, data=data, policy=policy)

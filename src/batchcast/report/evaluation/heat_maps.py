@@ -131,8 +131,7 @@ MOST_PARTITIONS = 4
 
 
 def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
-    """Return recorded median waits by size and limit for the partitions with the most jobs, if the log has several
-    partitions."""
+    """Return recorded median waits by size and limit for the largest partitions, if there are several."""
     trace = evaluation.trace
     codes, names = trace.nominal("partition_id").codes, shown_names(trace, "partition_id")
     jobs = np.bincount(codes[(codes >= 0) & np.isfinite(waits)], minlength=len(names))

@@ -116,8 +116,7 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
-    """Return the size class that makes most of the difference, if its share of the difference far exceeds its share of
-    the jobs."""
+    """Return the size class that makes most of the difference, if this far exceeds its share of the jobs."""
     size = size_class(evaluation.trace.procs(evaluation.procs)[waits.rows])
     apart = np.abs(waits.recorded - waits.simulated)
     known = size >= 0
@@ -203,8 +202,7 @@ OTHER_USERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 
 def owners(users: Nominal, processor_s: np.ndarray) -> tuple[Colouring | None, list[int]]:
     """Return the colours of n jobs by user, the user with most processor-seconds first, and each job's position in its
-    series; None if no user is known.
-    """
+    series; None if no user is known."""
     is_named = users.is_known()
     if not is_named.any():
         return None, []

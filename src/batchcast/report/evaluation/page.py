@@ -52,7 +52,6 @@ NAMING = (
 
 
 def _columns(*names: str) -> list[TableColumn]:
-    """Return the columns of measures of a schedule, by name."""
     return [TableColumn(m.name, m.title, m.unit, m.meaning) for m in MEASURES if m.name in names]
 
 
@@ -149,8 +148,7 @@ def _record_blocks(evaluation: Evaluation) -> list[Block]:
 def _differences(
     rows: Sequence[ResultRow], measures: Measures, naming: Sequence[TableColumn], note: str = ""
 ) -> list[Block]:
-    """Return the differences between rows with names for readers, as a table, a note and a figure; empty if nothing is
-    compared."""
+    """Return differences between rows as a table, a note and a figure; empty if nothing is compared."""
     rows = [row.named(_against(row.against)) for row in rows]
     compared = difference_blocks(rows, measures, naming)
     figure = interval_figures(rows, measures, [column.key for column in naming])
@@ -344,8 +342,7 @@ def advised_columns(evaluation: Evaluation) -> str:
 
 
 def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
-    """Return the contents of the log: counts, dates, machine, load, waits, sizes and the accuracy of users' time
-    limits."""
+    """Return the log's counts, dates, machine, load, waits, sizes, and the accuracy of users' time limits."""
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
