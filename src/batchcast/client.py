@@ -172,16 +172,16 @@ class Client:
         list of Start or None
             Predictions in the order of the choices; None if there is no prediction.
         """
-        found: list[Start | None] = []
+        predicted: list[Start | None] = []
         with self._failing_open():
-            found = [None] * len(choices)
+            predicted = [None] * len(choices)
             asked = [{"ntasks": choice} if isinstance(choice, int) else choice for choice in choices]
             rows = self._rows("choices", {"choice": [urlencode(choice) for choice in asked]}, user) or []
             for place, row in enumerate(rows[: len(asked)]):
                 likely, by_90 = _number(row, "likely_start_s"), _number(row, "by_90_start_s")
                 if likely is not None and by_90 is not None:
-                    found[place] = Start(likely, by_90)
-        return found
+                    predicted[place] = Start(likely, by_90)
+        return predicted
 
     def best_cluster(
         self, options: Mapping[str, object], otherwise: str, *, inputs: Sequence[str] = (), done_by: str = "",

@@ -184,8 +184,8 @@ def _change_cards(changes: Mapping[str, Difference], part: str, title: str, leve
     """Return the number of significant changes, and the largest significant change (if none: the largest change)."""
     if not changes:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
-    clear = {name: one for name, one in changes.items() if one.verdict in ("ahead", "behind")}
-    known = [one for one in changes.values() if one.verdict != "unknown"]
+    clear = {name: change for name, change in changes.items() if change.verdict in ("ahead", "behind")}
+    known = [change for change in changes.values() if change.verdict != "unknown"]
     count = f"{len(clear)} of {len(known)}" if known else "unknown"
     note = f"changed in {title} beyond its interval" if known else f"no intervals of {title}: see the table's note"
     name, largest = max((clear or changes).items(), key=lambda item: abs(item[1].value))

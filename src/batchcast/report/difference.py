@@ -46,7 +46,7 @@ def difference_blocks(rows: Sequence[ResultRow], measures: Measures, naming: Seq
     title, unit = measures[0].title, measures[0].unit
     compared = [row.comparison for row in rows if row.comparison]
     means = [f"over_user_weeks|{title} over user-weeks|{unit}|each week of each user has the same weight"]
-    if any(one.geometric_mean is not None for one in compared):
+    if any(comparison.geometric_mean is not None for comparison in compared):
         means.append(f"{GEOMETRIC_MEAN.name}|{GEOMETRIC_MEAN.title}|{GEOMETRIC_MEAN.unit}")
     columns = [
         *naming,
@@ -59,7 +59,7 @@ def difference_blocks(rows: Sequence[ResultRow], measures: Measures, naming: Seq
             more=True,
         ),
     ]
-    if any(one.replicates for one in compared):
+    if any(comparison.replicates for comparison in compared):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
     cells = [
         named_row(row)
@@ -203,10 +203,10 @@ def deciding(rows: Sequence[ResultRow], measures: Measures, naming: Sequence[str
     """Return a sentence for each difference that one group of submissions decides."""
     return [
         f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row.against)}, "
-        f"{measure.title}: {one.decided_by}."
+        f"{measure.title}: {difference.decided_by}."
         for row in rows
         for measure in measures
-        if (one := row.difference(measure.name)) and one.decided_by
+        if (difference := row.difference(measure.name)) and difference.decided_by
     ]
 
 

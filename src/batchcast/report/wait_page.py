@@ -34,7 +34,7 @@ def wait_sections(
     """
     known = ~np.isnan(wait)
     wait = wait[known]
-    methods = [one.take(known) for one in methods]
+    methods = [method.take(known) for method in methods]
     groups = {name: list(compress(labels, known)) for name, labels in groups.items()}
     pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
@@ -42,7 +42,7 @@ def wait_sections(
     return [
         Section("Scores", short_and_whole(table)),
         Section("Calibration and errors", pictures),
-        Section("By group", [one for one in tables if one.rows]),
+        Section("By group", [table for table in tables if table.rows]),
     ]
 
 
@@ -59,12 +59,12 @@ def short_and_whole(table: Table) -> list[Block]:
 def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of quantiles: the share of jobs that had started by each level."""
     series: dict[str, tuple[Any, Any]] = {}
-    for one in methods:
-        given = ~np.isnan(one.forecasts.quantiles)
-        jobs, within = given.sum(axis=0), ((wait[:, None] <= one.forecasts.quantiles) & given).sum(axis=0)
+    for method in methods:
+        given = ~np.isnan(method.forecasts.quantiles)
+        jobs, within = given.sum(axis=0), ((wait[:, None] <= method.forecasts.quantiles) & given).sum(axis=0)
         kept = jobs >= LEAST
         if kept.any():
-            series[one.predictor] = (np.array(one.forecasts.levels)[kept], within[kept] / jobs[kept])
+            series[method.predictor] = (np.array(method.forecasts.levels)[kept], within[kept] / jobs[kept])
     return _reliability(
         "Reliability of the quantiles", series, _slots(methods), x="level of the quantile",
         y="share of jobs started by this quantile",
@@ -77,13 +77,13 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of probabilities: the observed share of jobs that started within a time span
     against the predicted probability."""
     series: dict[str, tuple[Any, Any]] = {}
-    for one in methods:
-        if one.chances is None:
+    for method in methods:
+        if method.chances is None:
             continue
         for name, seconds in SPANS_S.items():
-            said = reached(one.chances, np.full(len(wait), seconds))
+            said = reached(method.chances, np.full(len(wait), seconds))
             rows = [row for row in reliability(said, wait <= seconds) if row[2] >= LEAST]
-            series[f"{one.predictor}, within {name}"] = ([row[0] for row in rows], [row[1] for row in rows])
+            series[f"{method.predictor}, within {name}"] = ([row[0] for row in rows], [row[1] for row in rows])
     return _reliability(
         "Predicted probability of a start within a time, and what happened", series, {"ideal": 0},
         x="mean predicted probability", y="share of jobs that started",
@@ -100,11 +100,11 @@ def _reliability(title: str, series: figures.Series, slots: Mapping[str, int], *
 def sharpness(methods: Sequence[Scored]) -> Figure | None:
     """Return a figure of the width of the 80 % prediction intervals: among calibrated methods, narrower is better."""
     widths = {}
-    for one in methods:
-        levels = list(one.forecasts.levels)
+    for method in methods:
+        levels = list(method.forecasts.levels)
         if 0.1 in levels and 0.9 in levels:
-            low, high = (one.forecasts.quantiles[:, levels.index(level)] for level in (0.1, 0.9))
-            widths[one.predictor] = high - low
+            low, high = (method.forecasts.quantiles[:, levels.index(level)] for level in (0.1, 0.9))
+            widths[method.predictor] = high - low
     if not widths:
         return None
     caption = "A narrow interval is better only if its coverage is right (first figure)."
@@ -116,7 +116,7 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
     """Return a figure of the mean absolute error of the point prediction, by range of the actual wait."""
     counts = np.bincount(bin_of(wait), minlength=len(RANGES)).tolist()
     ranges = [f"{name} ({count:,})" for name, count in zip(RANGES, counts)]
-    by_range = {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods}
+    by_range = {method.predictor: error_by_range(wait, method.forecasts.points) for method in methods}
     return figures.bars("Mean error by range of the actual wait", ranges, by_range, value="mean absolute error",
                         kind="seconds", slots=_slots(methods), caption="In brackets: the number of jobs.")  # fmt: skip
 
@@ -124,10 +124,10 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
 def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
     """Return quick starters identified against jobs misguided, marked from the likeliest quick starter on."""
     quick, series = wait <= threshold, {}
-    for one in methods:
-        late, found = identified_curve(one.quick_score(threshold), quick)
+    for method in methods:
+        late, found = identified_curve(method.quick_score(threshold), quick)
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
-        series[one.predictor] = (late[picked], found[picked])
+        series[method.predictor] = (late[picked], found[picked])
     return figures.lines(
         f"Finding jobs that start within {span(threshold)}", series,
         x="slower jobs marked as quick, share of all jobs", y="quick jobs found, share of the quick jobs",
@@ -145,16 +145,16 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Seq
     rows = []
     for k in largest:
         inside = which == k
-        for one in (each.take(inside) for each in methods):
-            error = np.abs(one.forecasts.points - wait[inside])
+        for method in (each.take(inside) for each in methods):
+            error = np.abs(method.forecasts.points - wait[inside])
             kept = float("nan")
-            if one.chances is not None:
-                at = transforms(one.chances, wait[inside])
+            if method.chances is not None:
+                at = transforms(method.chances, wait[inside])
                 kept = float(((at > 0.1) & (at <= 0.9)).mean())
             rows.append({
-                name: str(names[k]), "predictor": one.predictor, "jobs": int(inside.sum()),
+                name: str(names[k]), "predictor": method.predictor, "jobs": int(inside.sum()),
                 "median_wait_s": float(np.median(wait[inside])), "median_ae_s": float(np.median(error)),
-                "mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean()),
+                "mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], method.forecasts).mean()),
                 "interval_80": kept,
             })  # fmt: skip
     errors = ("mae_s|mean error|seconds", "median_ae_s|median error|seconds")
@@ -169,4 +169,4 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, labels: Seq
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:
-    return {**{one.predictor: place + 1 for place, one in enumerate(methods)}, "ideal": 0}
+    return {**{method.predictor: place + 1 for place, method in enumerate(methods)}, "ideal": 0}

@@ -185,8 +185,8 @@ def evaluate_waits(
     points = {name: run.forecasts.points for name, run in runs.items()}
     scores = {name: crps(run, head) for name, run in runs.items()}
     reference = reference_of(list(runs), against, WAIT)
-    found = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
-    rows_of_methods = [ResultRow(wait_figures(run, head, rows, quick_s), found[name]) for name, run in runs.items()]
+    changes = wait_differences(trace, points, scored, reference, crps=scores, procs=procs, seed=seed)
+    rows_of_methods = [ResultRow(wait_figures(run, head, rows, quick_s), changes[name]) for name, run in runs.items()]
     return Waits(rows_of_methods, list(runs.values()), np.where(rows, recorded_wait(head), np.nan))
 
 
@@ -314,7 +314,7 @@ def advised(
     """
     check_log(trace)
     find = partial(requests.find_memory_limits, most=most) if memory else requests.find_limits
-    found = find(trace, risk=risk, **given)
-    rows, groups = limit_rows(found), limit_rows(found, by) if by else []
+    advice = find(trace, risk=risk, **given)
+    rows, groups = limit_rows(advice), limit_rows(advice, by) if by else []
     words = requests.memory_words(rows, risk, most) if memory else requests.advice_words(rows, risk)
-    return LimitAdvice([*rows, *groups], found, words)
+    return LimitAdvice([*rows, *groups], advice, words)

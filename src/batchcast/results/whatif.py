@@ -260,14 +260,14 @@ class Variants:
         more: Replicates | None,
     ) -> WhatIf:  # fmt: skip
         """Return the result of a what-if from its simulated variants."""
-        schedules = {name: one.schedule for name, one in simulated.items()}
-        placed = {name: one.memory for name, one in simulated.items() if one.memory is not None}
-        found = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
-        found = more.added(found) if more else found
+        schedules = {name: run.schedule for name, run in simulated.items()}
+        placed = {name: run.memory for name, run in simulated.items() if run.memory is not None}
+        differences = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
+        differences = more.added(differences) if more else differences
         rows = [
             ResultRow(
                 {"policy": name, "predictor": self.machines[name][1], "part": "variant", **s.measures(mask[s.rows])},
-                found[name],
+                differences[name],
                 {"out_of_memory": placed[name].out_of_memory(s.rows)} if name in placed else {},
             )
             for name, s in schedules.items()
@@ -329,10 +329,10 @@ def parse_growth(text: str) -> tuple[float, float]:
     >>> parse_growth("+20%"), parse_growth("-5%,target=4h")
     ((0.2, nan), (-0.05, 14400.0))
     """
-    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%(?:,target=(.+))?", text.strip())
-    if found is None or not -100 < float(found[1]) <= 900:
+    match = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)%(?:,target=(.+))?", text.strip())
+    if match is None or not -100 < float(match[1]) <= 900:
         raise UsageError(f"--demand: {text!r} (accepted: +20%, -10%, 0%; above -100% and up to 900%; and target=4h)")
-    return float(found[1]) / 100, parse_span(found[2]) if found[2] else math.nan
+    return float(match[1]) / 100, parse_span(match[2]) if match[2] else math.nan
 
 
 def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]:
@@ -348,13 +348,13 @@ def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]
     >>> smallest([row, *more], 100.0), smallest([row, *more], 60.0)
     ({'none': 'now', 'full': 'now'}, {'none': '', 'full': ''})
     """
-    found = {str(row["reaction"]): "" for row in rows}
+    variant_of = {str(row["reaction"]): "" for row in rows}
     reacting = {row["variant"] for row in rows if row["reaction"] != "none"}
     for row in sorted(rows, key=lambda row: -float(row["procs"])):
         if row["partition"] == EVERYTHING and row["wait_90_s_high"] < target:
-            words = [str(row["reaction"])] if row["variant"] in reacting else found
-            found |= dict.fromkeys(words, str(row["variant"]))
-    return found
+            words = [str(row["reaction"])] if row["variant"] in reacting else variant_of
+            variant_of |= dict.fromkeys(words, str(row["variant"]))
+    return variant_of
 
 
 def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
@@ -441,10 +441,10 @@ def _waits(trace: Trace, schedule: Any) -> Mapping[str, tuple[int, float, float]
     """Jobs, mean wait and 90 % wait (s) of a schedule, for all jobs, and by partition if the log has several."""
     waits, codes = schedule.wait_time, trace.nominal("partition_id").codes[schedule.rows]
     names = shown_names(trace, "partition_id")
-    found, present = {EVERYTHING: waits}, np.unique(codes[codes >= 0]).tolist()
+    groups, present = {EVERYTHING: waits}, np.unique(codes[codes >= 0]).tolist()
     if len(present) > 1:
-        found |= {names[code]: waits[codes == code] for code in present}
-    return {name: (len(w), float(w.mean()), float(np.quantile(w, 0.9))) for name, w in found.items()}
+        groups |= {names[code]: waits[codes == code] for code in present}
+    return {name: (len(w), float(w.mean()), float(np.quantile(w, 0.9))) for name, w in groups.items()}
 
 
 LEAD_S = 14 * 86400.0

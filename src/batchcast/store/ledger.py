@@ -177,11 +177,11 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         A collector that has not queried Slurm since that instant does not know these jobs.
         """
-        found: dict[str, list[tuple[float, Request]]] = {}
-        for one in self.entries(since):
-            if one.state == SUBMITTED and one.offers:
-                found.setdefault(one.cluster, []).append((one.at, one.offers[0].request))
-        return found
+        requests: dict[str, list[tuple[float, Request]]] = {}
+        for entry in self.entries(since):
+            if entry.state == SUBMITTED and entry.offers:
+                requests.setdefault(entry.cluster, []).append((entry.at, entry.offers[0].request))
+        return requests
 
     def lateness(self, name: str, now: float) -> list[float]:
         """Return, for each submission, the actual time until the end divided by the uncorrected predicted time, ordered
@@ -191,23 +191,24 @@ class Ledger(AbstractContextManager["Ledger"]):
         _factor has the correction. A job that is late and has not ended counts with the time passed so far. Without
         late jobs that have not ended, early ends would be overrepresented.
         """
-        found = []
-        for one in self.entries():
-            told = getattr(one.offers[0], name) if one.state == SUBMITTED and one.offers else math.nan
-            is_cancelled = one.end_time is not None and one.start_time is None
-            if not one.at < told < math.inf or is_cancelled:
+        ratios = []
+        for entry in self.entries():
+            told = getattr(entry.offers[0], name) if entry.state == SUBMITTED and entry.offers else math.nan
+            is_cancelled = entry.end_time is not None and entry.start_time is None
+            if not entry.at < told < math.inf or is_cancelled:
                 continue
-            taken = (now if one.end_time is None else one.end_time) - one.at
-            ratio = taken / (told - one.at) * getattr(one.offers[0], f"{name}_factor")
-            if one.end_time is not None or one.at + taken > told:
-                found.append((one.at + taken, ratio))
-        return [ratio for _, ratio in sorted(found)]
+            taken = (now if entry.end_time is None else entry.end_time) - entry.at
+            ratio = taken / (told - entry.at) * getattr(entry.offers[0], f"{name}_factor")
+            if entry.end_time is not None or entry.at + taken > told:
+                ratios.append((entry.at + taken, ratio))
+        return [ratio for _, ratio in sorted(ratios)]
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
         """Return the entries that meet an SQL condition, the oldest first."""
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
-        entries = map(Entry._make, rows)
-        return [one._replace(command=json.loads(str(one.command)), offers=_offers(str(one.offers))) for one in entries]
+        entries = [Entry._make(row) for row in rows]
+        decoded = ((json.loads(str(entry.command)), _offers(str(entry.offers))) for entry in entries)
+        return [entry._replace(command=words, offers=offers) for entry, (words, offers) in zip(entries, decoded)]
 
 
 def _offers(text: str) -> list[Offer]:

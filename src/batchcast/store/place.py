@@ -176,9 +176,9 @@ def is_open(url: str) -> bool:
 def close_to_others(url: str) -> bool:
     """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether other
     users had any permission."""
-    opened = [one for one in _files(url) if one.stat().st_mode & OTHER_USERS]
-    for one in opened:
-        one.chmod(one.stat().st_mode & 0o777 & ~OTHER_USERS)
+    opened = [path for path in _files(url) if path.stat().st_mode & OTHER_USERS]
+    for path in opened:
+        path.chmod(path.stat().st_mode & 0o777 & ~OTHER_USERS)
     return bool(opened)
 
 

@@ -26,8 +26,8 @@ OTHER_PLANNERS = "plan_others"
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
     """Return the entries of all planned jobs, by job id."""
     rows = connection.execute(text(TEXTS["planned"]), {"cluster": cluster}).mappings()
-    found = (Entry(**row) for row in rows)
-    return {one.job_id: one._replace(state=State(one.state), how=How(one.how)) for one in found}
+    stored = (Entry(**row) for row in rows)
+    return {entry.job_id: entry._replace(state=State(entry.state), how=How(entry.how)) for entry in stored}
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
@@ -87,13 +87,13 @@ def _issued_by(method: str) -> ColumnElement[bool]:
 
 def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> dict[str, set[tuple[Hashable, ...]]]:
     """Return for each user the kinds (`kind_of`) of the jobs that have run and ended."""
-    found: dict[str, set[tuple[Hashable, ...]]] = {user: set() for user in users}
+    kinds: dict[str, set[tuple[Hashable, ...]]] = {user: set() for user in users}
     for some in pieces(users):
         query = select(*_KIND).distinct().where(jobs.c.cluster == cluster, jobs.c.user_id.in_(some))
         ended = query.where(jobs.c.end_time.is_not(None), jobs.c.start_time.is_not(None))
         for user, name, command in connection.execute(ended):
-            found[user].add(kind_of(user, name, command))
-    return found
+            kinds[user].add(kind_of(user, name, command))
+    return kinds
 
 
 def run_outcomes(connection: Connection, cluster: str, method: str, since: float) -> list[Mapping[str, Any]]:

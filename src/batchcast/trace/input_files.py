@@ -170,17 +170,17 @@ def checked_features(values: Any) -> dict[str, float | str]:
     wrong = InputError("features of input files: expected names with finite numbers or short texts")
     if not isinstance(values, dict) or len(values) > MOST_FEATURES:
         raise wrong
-    found: dict[str, float | str] = {}
+    features: dict[str, float | str] = {}
     for name, value in values.items():
         if not isinstance(name, str) or not name.isidentifier() or len(name) > LONGEST_NAME:
             raise wrong
         if isinstance(value, str) and len(value) <= LONGEST_TEXT and value.isprintable():
-            found[name] = value
+            features[name] = value
         elif isinstance(value, (int, float)) and abs(value) < 1e300:
-            found[name] = float(value)
+            features[name] = float(value)
         else:
             raise wrong
-    return found
+    return features
 
 
 def features_at_submission(folder: Folder, submit_time: float = math.inf) -> dict[str, float | str]:

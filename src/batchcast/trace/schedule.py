@@ -191,7 +191,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     if not began:
         raise input_error(str(path), "no job in this file has a start time")
     rows, lines = zip(*began)
-    found = {
+    numbers = {
         key: _numbers(path, header[k], [row[k] for row in rows], lines) for key, k in place.items() if key != "job_id"
     }
     texts = [row[place["job_id"]].strip() for row in rows]
@@ -201,7 +201,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     names, counts = np.unique(ids, return_counts=True)
     if counts.max() > 1:
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
-    columns = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
+    columns = {key: numbers.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
     run, end = columns.pop("run_time"), columns["end_time"]
     for name, wrong, what in (
         ("end_time", end < columns["start_time"], "ends before it starts"),

@@ -61,6 +61,21 @@ def as_list(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(word) for word in value or ()]
 
 
+NODE = {
+    "CPUTot": ("cpus", "1"), "Sockets": ("sockets", "1"), "ThreadsPerCore": ("threads", "1"), "Weight": ("weight", "1"),
+    "RealMemory": ("real_memory", "(null)"), "MemSpecLimit": ("specialized_memory", "0"),
+    "CoreSpecCount": ("specialized_cores", "0"), "Gres": ("gres", "(null)"),
+}  # fmt: skip
+"""For each of scontrol's keys, its place in the JSON, and the text if the JSON has no value."""
+PARTITION = {
+    "Nodes": ("nodes/configured", ""), "PriorityTier": ("priority/tier", "1"), "GraceTime": ("grace_time", "0"),
+    "PriorityJobFactor": ("priority/job_factor", "1"), "MinNodes": ("minimums/nodes", "0"),
+    "MaxNodes": ("maximums/nodes", "UNLIMITED"), "MaxCPUsPerNode": ("maximums/cpus_per_node", "UNLIMITED"),
+    "QoS": ("qos/assigned", "N/A"), "AllowAccounts": ("accounts/allowed", "ALL"), "AllowQos": ("qos/allowed", "ALL"),
+    "AllowGroups": ("groups/allowed", "ALL"), "TRESBillingWeights": ("tres/billing_weights", "(null)"),
+}  # fmt: skip
+RESERVATION = {key: (place, "(null)") for key, place in
+               (("Nodes", "node_list"), ("Users", "users"), ("Accounts", "accounts"))}  # fmt: skip
 JOB, PER = "limits/max/tres/per/job", "limits/max/tres/per"
 QOS_LIMITS = {
     "GrpJobs": "limits/max/active_jobs/count", "GrpSubmit": "limits/max/jobs/count",
@@ -121,20 +136,18 @@ def _record(record: Any, item: Any, where: str) -> dict[str, str]:
     return {key: " ".join(value.split()) for key, value in row.items()}
 
 
+def _filled(item: Mapping[str, Any], places: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return numbers and texts of a record at the given places, with a text for missing values."""
+    return {key: number(value_at(item, place)) or missing for key, (place, missing) in places.items()}
+
+
 def _node(n: Mapping[str, Any]) -> dict[str, str]:
     """Return a node's record."""
     return {
         "NodeName": n["name"],
-        "CPUTot": number(n.get("cpus")) or "1",
         "CPUEfctv": number(n.get("effective_cpus") or n.get("cpus")) or "1",
-        "Sockets": number(n.get("sockets")) or "1",
-        "ThreadsPerCore": number(n.get("threads")) or "1",
-        "RealMemory": number(n.get("real_memory")) or "(null)",
-        "MemSpecLimit": number(n.get("specialized_memory")) or "0",
-        "CoreSpecCount": number(n.get("specialized_cores")) or "0",
-        "Gres": n.get("gres") or "(null)",
+        **_filled(n, NODE),
         "AvailableFeatures": _words(n.get("features")) or "(null)",
-        "Weight": number(n.get("weight")) or "1",
         "State": "+".join((*as_list(n.get("state")), *as_list(n.get("state_flags")))),  # separate until v0.0.38
     }
 
@@ -155,23 +168,12 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     }  # fmt: skip
     return {
         "PartitionName": p["name"],
-        "Nodes": value_at(p, "nodes/configured") or "",
         "MaxTime": _span(value_at(p, "maximums/time")) or "UNLIMITED",
         "DefaultTime": _span(value_at(p, "defaults/time")) or "NONE",
-        "PriorityTier": number(value_at(p, "priority/tier")) or "1",
-        "PriorityJobFactor": number(value_at(p, "priority/job_factor")) or "1",
-        "MaxNodes": number(value_at(p, "maximums/nodes")) or "UNLIMITED",
-        "MinNodes": str(value_at(p, "minimums/nodes") or 0),
-        "MaxCPUsPerNode": number(value_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
+        **_filled(p, PARTITION),
         **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
         "OverSubscribe": share,
-        "GraceTime": number(p.get("grace_time")) or "0",
         "State": state.upper() or "UP",
-        "QoS": value_at(p, "qos/assigned") or "N/A",
-        "AllowAccounts": value_at(p, "accounts/allowed") or "ALL",
-        "AllowQos": value_at(p, "qos/allowed") or "ALL",
-        "AllowGroups": value_at(p, "groups/allowed") or "ALL",
-        "TRESBillingWeights": value_at(p, "tres/billing_weights") or "(null)",
     }
 
 
@@ -181,10 +183,8 @@ def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
         "ReservationName": r["name"],
         "StartTime": _instant(r.get("start_time")),
         "EndTime": _instant(r.get("end_time")),
-        "Nodes": r.get("node_list") or "(null)",
         "Flags": _words(r.get("flags")),
-        "Users": r.get("users") or "(null)",
-        "Accounts": r.get("accounts") or "(null)",
+        **_filled(r, RESERVATION),
     }
 
 

@@ -104,13 +104,13 @@ def plan_words(policy: str, predictor: str) -> str:
 def harm_words(evaluation: Evaluation) -> list[str]:
     """Return a sentence that names the schedules whose predictions clearly lengthen waits; empty if there are none, or
     if the simulation does not reproduce the recorded waits."""
-    found = evaluation.findings
-    if found is None or not found.believed or found.idle:
+    findings = evaluation.findings
+    if findings is None or not findings.believed or findings.idle:
         return []
     worse = " and ".join(
         plan_words(row.policy, row.predictor)
         for row in evaluation.outcomes
-        if row.predictor not in (YARDSTICK, ORACLE) and row.mean_wait_s > (1 + SAME) * found.today.mean_wait_s
+        if row.predictor not in (YARDSTICK, ORACLE) and row.mean_wait_s > (1 + SAME) * findings.today.mean_wait_s
         and (row.wait_change is None or row.wait_change.verdict == "behind")
     )  # fmt: skip
     return [f"Not every prediction helps: under {worse}, jobs would wait longer than today."] if worse else []

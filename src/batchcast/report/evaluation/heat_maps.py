@@ -208,12 +208,12 @@ def _forecast(evaluation: Evaluation) -> tuple[ScheduleRow, ScheduleRow] | None:
     The policy is the policy of the best schedule that plans with a prediction, else the policy of the steps. The result
     is None if no schedule plans with a prediction.
     """
-    found = evaluation.findings
-    step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
-    if found is None or step is None:
+    findings = evaluation.findings
+    step = next((step for step in findings.steps if step.name == "forecasts"), None) if findings else None
+    if findings is None or step is None:
         return None
     ran = {(o.policy, o.predictor): o for o in evaluation.outcomes}
-    row = found.forecast or step
+    row = findings.forecast or step
     return ran[row.policy, YARDSTICK], ran[row.policy, row.predictor]
 
 

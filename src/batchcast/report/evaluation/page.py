@@ -76,8 +76,8 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     If the simulation does not reproduce the recorded waits, the schedules come after the predictions and are folded.
     """
     slots = slots_of(evaluation)
-    found = evaluation.findings
-    believed = found is not None and found.believed
+    findings = evaluation.findings
+    believed = findings is not None and findings.believed
     scored, rows = evaluation.scores.scored, evaluation.accuracy_rows()
     marked = list(map(row_marks, rows))
     short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation), preface), choices(evaluation)])
@@ -120,8 +120,8 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
 
     A `preface` replaces the caution, which is part of the folded validity line.
     """
-    found = evaluation.findings
-    why = [screen.example, evaluation.learned, *([choice_words(found), price(found)] if found else [])]
+    findings = evaluation.findings
+    why = [screen.example, evaluation.learned, *([choice_words(findings), price(findings)] if findings else [])]
     few = int(evaluation.scores.scored.sum())
     too_few = f"Only {few} jobs were scored: too few to conclude anything." if few < FEW else ""
     return [
@@ -276,8 +276,8 @@ def _shown_row(row: ResultRow) -> ResultRow:
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     """Return the distribution of waits under each policy, the policy of the steps first."""
     drawn = []
-    found = evaluation.findings
-    first = found.steps[-1].policy if found else evaluation.outcomes[0].policy
+    findings = evaluation.findings
+    first = findings.steps[-1].policy if findings else evaluation.outcomes[0].policy
     caption = "Share of jobs with a wait up to each time; higher is better. Waits below 1 s are drawn at 1 s."
     reads = "above zero, more jobs wait up to this time than with users' limits."
     for policy in dict.fromkeys([first, *(o.policy for o in evaluation.outcomes)]):
