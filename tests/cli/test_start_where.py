@@ -67,6 +67,19 @@ def test_a_script_that_fits_nowhere_is_told_why_it_never_starts(store: str, tmp_
     assert "it would never start: larger than main" in str(refused.exception)
 
 
+def test_a_job_of_several_parts_is_refused_by_name(store: str, tmp_path: Path) -> None:
+    path = tmp_path / "hetjob.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -n 8 -t 15\n#SBATCH hetjob\n#SBATCH -n 2 -c 4\nsrun x\n")
+    assert "job of several parts" in str(run("start", "--test", str(path), store=store, code=2).exception)
+
+
+def test_each_partition_of_a_list_must_exist(store: str, tmp_path: Path) -> None:
+    path = tmp_path / "two.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -p main,nowhere -n 4 -t 10\nsrun x\n")
+    assert "no partition 'nowhere'" in str(run("start", "--test", str(path), store=store, code=2).exception)
+    assert "4 processors" in run("start", "--test", str(path), "-p", "main,main", store=store).stderr
+
+
 def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_for(store: str, script: str) -> None:
     results = where(store, script)
     assert {r["what"] for r in results} == {

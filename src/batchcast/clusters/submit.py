@@ -191,7 +191,7 @@ def _command(offered: str, text: str, script: str, arguments: Sequence[str], tok
     if arguments:
         hint = "write the arguments into the script"
         raise InputError("a script that is sent over ssh takes no arguments", hint=hint)
-    if not {"job-name", "J"} & set(options):
+    if "job-name" not in options:
         more.append(f"--job-name={os.path.basename(script)}")
     at = words.index("sbatch")
     return [*words[: at + 1], *(shlex.quote(word) for word in [*words[at + 1 :], *more])], text

@@ -21,7 +21,6 @@ MOST_KIB = 1024.0**4
 STEP_FIELDS = ("JobID", "MaxRSS", "TRESUsageInMax", "TRESUsageInTot", "NTasks", "NNodes")
 """Fields that `sacct` (without -X) prints about steps; `AllocNodes` can replace `NNodes`."""
 _USAGE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)", re.IGNORECASE)
-_PER_GPU = re.compile(r"--mem-per-gpu[= ]\s*(\S+)")
 
 
 class Peak(NamedTuple):
@@ -44,16 +43,6 @@ def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> flo
     # The `mem` of ReqTRES is used if ReqMem is unknown.
     amount = parse_memory(reqmem, nodes=nodes, procs=procs)
     return parse_memory(parse_tres(tres).get("mem", "")) if math.isnan(amount) else amount
-
-
-def per_gpu(submit_line: str) -> float:
-    """Return the KiB of `--mem-per-gpu` in a command line; NaN if the option is absent.
-
-    >>> per_gpu("sbatch --mem-per-gpu 2G -n1 a.sh"), per_gpu("sbatch a.sh")
-    (2097152.0, nan)
-    """
-    match = _PER_GPU.search(submit_line)
-    return parse_memory(match[1]) if match else math.nan
 
 
 def usage_kib(text: str) -> float:

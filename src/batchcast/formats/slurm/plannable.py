@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...errors import BatchcastError, UsageError
 from ...units import parse_duration
 from ..sighting import FINISHED_STATES
-from .sbatch import parse_script
+from .sbatch import parse_script, parse_submit_line
 from .squeue import epoch
 
 FIELDS = (
@@ -190,7 +190,7 @@ def submitted(submit_line: str, script: str) -> Submitted:
     (Submitted(signal='', limit=600.0), Submitted(signal='', limit=nan))
     """
     # A --time in the submit line overrides a --time in the script, as in sbatch.
-    named = (parse_script(text).options.get("time", "") for text in (f"#SBATCH {submit_line}", script))
+    named = (one.options.get("time", "") for one in (parse_submit_line(submit_line), parse_script(script)))
     try:
         limit = parse_duration(next(filter(None, named), ""))
     except UsageError:

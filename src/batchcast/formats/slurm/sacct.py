@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 
 from ...columns import COLUMNS, OUT_OF_MEMORY
-from ...errors import input_error
+from ...errors import UsageError, input_error
 from ...job import is_slurm_state, status_from_sacct
 from ...table import LogInfo, Nominal, Trace
 from ...table.columns import SORTED, in_log_order
 from ...units import parse_duration, parse_memory
 from ..chunks import Codes, LogColumns, Problems, as_ids, rows_of, rows_where, unix_text, whole_lines
 from ..memo import STRANGE_STATE, UNLIMITED, Memo, either, name_or_null, positive
-from ..memory import MOST_KIB, STEP_FIELDS, per_gpu
+from ..memory import MOST_KIB, STEP_FIELDS
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
-from .sbatch import command_digest, parse_submit_line
+from .sbatch import Request, command_digest, parse_submit_line
 
 _FROM_OTHER_FIELDS = ("SubmitLine", "ReqTRES", "AllocTRES", "State")
 """Fields of sacct that are parsed to several columns, or to a status."""
@@ -170,18 +170,26 @@ its number."""
 _BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argument; --nice lowers priority by 100
 
 
-def _option_number(option: str, pattern: str, line: str) -> float:
+def _option_number(request: Request, option: str, pattern: str) -> float:
     """Return the number in an option of the submit command: the option's default if the option has no value, NaN if
     the option is absent.
 
-    >>> _option_number("exclusive", "(?:^$)()", "sbatch --exclusive x")
+    >>> _option_number(parse_submit_line("sbatch --exclusive x"), "exclusive", "(?:^$)()")
     1.0
-    >>> _option_number("array", r"%(\\d+)$", "sbatch -a 1-9%2 x")
+    >>> _option_number(parse_submit_line("sbatch -a 1-9%2 x"), "array", r"%(\\d+)$")
     2.0
     """
-    value = parse_submit_line(line).options.get(option)
+    value = request.options.get(option)
     match = None if value is None else re.search(pattern, value)
     return math.nan if match is None else float(match[1]) if match[1] else _BARE[option]
+
+
+def _per_gpu(request: Request) -> float:
+    """Return the KiB of `--mem-per-gpu` in a submit command; NaN if the option is absent or no amount."""
+    try:
+        return parse_memory(request.options.get("mem-per-gpu", ""))
+    except UsageError:
+        return math.nan
 
 
 PARSERS: Mapping[str, Callable[[str], float]] = {
@@ -193,10 +201,8 @@ PARSERS: Mapping[str, Callable[[str], float]] = {
     "tres_cpu": lambda text: _plain_number(parse_tres(text).get("cpu", "")),
     "tres_mem": lambda text: parse_memory(parse_tres(text).get("mem", "")),
     "tres_node": lambda text: _plain_number(parse_tres(text).get("node", "")),
-    "mem_per_gpu": per_gpu,
     "tres_gpu": tres_gpus,
     "gres_gpu": gres_gpus,
-    **{name: partial(_option_number, *option) for name, option in _OPTION_NUMBERS.items()},
 }
 """The function that parses a text to a number, by the kind of the number (counts, durations, sizes)."""
 
@@ -212,6 +218,7 @@ class Batch:
     problems: Problems  # Collects the reports about broken lines and values
     clock: LocalClock  # Converts local times to epoch seconds
     memo: Mapping[str, Memo]  # The caches of numbers, by the kinds of numbers in `PARSERS`
+    requests: Sequence[Request]  # The requests in the submit commands; empty without SubmitLine
 
     def text(self, *names: str) -> Sequence[str] | None:
         """Return the first of the named columns that exists, or None."""
@@ -275,16 +282,18 @@ class Batch:
         For `partition`, only lists of several partitions get a code, because sacct prints a single partition in the
         column Partition. The option name `command` means the script and its arguments.
         """
-        texts = self.text("submitline")
-        if texts is None:
-            return np.full(len(self.lines), -1, dtype=np.int32)
         if option == "command":
-            values = [command_digest(parse_submit_line(text).command) or "" for text in texts]
+            values = [command_digest(request.command) or "" for request in self.requests]
         else:
-            values = [parse_submit_line(text).options.get(option, "") for text in texts]
+            values = [request.options.get(option, "") for request in self.requests]
         if option == "partition":
             values = [text if "," in text else "" for text in values]
-        return words.encode(values)
+        return words.encode(values) if values else np.full(len(self.lines), -1, dtype=np.int32)
+
+    def of_requests(self, number: Callable[[Request], float]) -> np.ndarray:
+        """Return a number of each submit command; NaN without SubmitLine."""
+        numbers = map(number, self.requests) if self.requests else (math.nan for _ in self.lines)
+        return np.fromiter(numbers, dtype=float, count=len(self.lines))
 
     def held_something(self) -> np.ndarray:
         """Whether the record shows that a job had processors or nodes, for each job, shape (n,)."""
@@ -332,7 +341,9 @@ class _Table:
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Add columns with one order of fields; drop records without a submit time."""
         self.names = layout.positions
-        batch = Batch(layout, columns, numbers, self.problems, self._clock, self._memo)
+        lines = columns[layout.positions["submitline"]] if "submitline" in layout.positions else ()
+        requests = list(map(parse_submit_line, lines))
+        batch = Batch(layout, columns, numbers, self.problems, self._clock, self._memo, requests)
         submit = batch.stamps("submit")[0]
         missing = np.isnan(submit)
         if missing.any():
@@ -375,12 +386,15 @@ class _Table:
             "req_time": limit,
             "req_mem_kib": either(
                 batch.requested_memory(either(req_nodes, alloc_nodes), req),
-                batch.number("mem_per_gpu", "submitline") * positive(gpus),
+                batch.of_requests(_per_gpu) * positive(gpus),
             ),
             "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
             "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
             "req_gpus": gpus,
-            **{name: batch.number(name, "submitline") for name in _OPTION_NUMBERS},
+            **{
+                name: batch.of_requests(partial(_option_number, option=option, pattern=pattern))
+                for name, (option, pattern) in _OPTION_NUMBERS.items()
+            },
         }
         return measured | {name: batch.number(*field) for name, field in _NUMBERS.items() if name not in measured}
 

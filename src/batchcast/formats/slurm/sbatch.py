@@ -7,7 +7,7 @@ import hashlib
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import takewhile
@@ -16,18 +16,35 @@ from ...columns import COLUMNS
 from ...units import parse_duration, parse_memory
 from .resources import gpu_type, gres_gpus
 
-_LONG = {
-    "p": "partition", "A": "account", "t": "time", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "q": "qos",
-    "J": "job-name", "a": "array", "d": "dependency", "b": "begin", "G": "gpus", "H": "hold", "C": "constraint",
-    "L": "licenses", "w": "nodelist", "x": "exclude",
-}  # fmt: skip
-_FLAGS = frozenset({
-    "H", "Q", "v", "vv", "W", "O", "s", "k", "K", "hold", "quiet", "verbose", "wait", "overcommit", "oversubscribe",
-    "contiguous", "parsable", "requeue", "no-requeue", "test-only", "no-kill", "spread-job", "use-min-nodes", "reboot",
-    "ignore-pbs", "exclusive", "nice", "get-user-env", "kill-on-invalid-dep",
-})  # fmt: skip
-"""Options without a separate argument; an optional value follows after an equals sign."""
-
+_REQUIRED = (
+    "account:A acctg-freq array:a batch bb bbf begin:b chdir:D cluster-constraint clusters:M comment constraint:C "
+    "container container-id core-spec:S cores-per-socket cpu-freq cpus-per-gpu cpus-per-task:c deadline delay-boot "
+    "dependency:d distribution:m error:e exclude:x export export-file extra extra-node-info:B gid gpu-bind gpu-freq "
+    "gpus:G gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input:i job-name:J kill-on-invalid-dep "
+    "licenses:L mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nodefile:F "
+    "nodelist:w nodes:N ntasks:n ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output:o "
+    "partition:p power prefer priority profile qos:q reservation segment signal sockets-per-node switches thread-spec "
+    "threads-per-core time:t time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap"
+)
+_OPTIONAL = "exclusive get-user-env nice propagate no-kill:k oom-kill-step"
+_BARE = (
+    "consolidate-segments contiguous help:h hold:H ignore-pbs no-requeue overcommit:O oversubscribe:s parsable quiet:Q "
+    "reboot requeue spread-job spread-segments stepmgr test-only usage use-min-nodes verbose:v version:V wait:W"
+)
+_ALIASES = {"tasks-per-node": "ntasks-per-node", "cluster": "clusters", "share": "oversubscribe", "workdir": "chdir"}
+_TAKES_VALUE = {  # By long name: True for a value, None for an optional value, which follows an equals sign
+    item.partition(":")[0]: takes
+    for items, takes in ((_REQUIRED, True), (_OPTIONAL, None), (_BARE, False))
+    for item in items.split()
+}
+_LETTERS = {
+    letter: name
+    for items in (_REQUIRED, _OPTIONAL, _BARE)
+    for name, _, letter in (item.partition(":") for item in items.split())
+    if letter
+}
+HETEROGENEOUS = "hetjob"
+"""The option of a request that has several parts with sizes of their own (`#SBATCH hetjob`, ` : `)."""
 _NOT_HEARD = frozenset({
     "prefer", "batch", "oversubscribe", "nodelist", "nodefile", "exclude", "reservation",
     "licenses", "gpus-per-socket", "ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket",
@@ -152,8 +169,20 @@ class Request:
 
     @property
     def not_heard(self) -> list[str]:
-        """The options that would affect the job's start and that predictions ignore, with dashes."""
-        return [f"--{name}" for name in self.options if name in _NOT_HEARD]
+        """The options that would affect the job's start and that predictions ignore, and options that sbatch does not
+        have, with dashes.
+
+        >>> Request({"switches": "1", "gres": "gpu:1,shard:2", "bogus": "", "mail-type": "END"}).not_heard
+        ['--switches', '--bogus', '--gres=shard:2']
+        """
+        ignored = [n for n in self.options if n in _NOT_HEARD or not (n in _TAKES_VALUE or n in (*HEARD, INPUTS))]
+        gres = [item for item in self.options.get("gres", "").split(",") if item and not gres_gpus(item)]
+        return [f"--{name}" for name in ignored] + [f"--gres={item}" for item in gres if item != "none"]
+
+    @property
+    def partitions(self) -> list[str]:
+        """The partitions of a list such as `main,gpu`; Slurm starts the job in the first partition that has room."""
+        return [name for name in self.partition.split(",") if name]
 
     @property
     def flags(self) -> str:
@@ -244,21 +273,45 @@ def parse_script(text: str) -> Request:
         stripped = line.strip()
         if match := re.match(r"#SBATCH\s+(.*)", line):
             # A comment begins at the first word with `#` outside quotes.
-            words += _words("".join(takewhile(lambda word: not word.startswith("#"), _QUOTED_WORD.findall(match[1]))))
+            of_line = (word[0] for word in _WORD.finditer(match[1]))
+            words += map(_bare, takewhile(lambda word: not word.startswith("#"), of_line))
         elif stripped and not stripped.startswith("#"):
             break
-    return Request(_options(words))
+    options = dict(_options(iter(words)))
+    parts = {HETEROGENEOUS: ""} if {"hetjob", "packjob"} & set(words) else {}
+    return Request({name: value for name, value in options.items() if name} | parts)
 
 
-_QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
+_VARIABLES = {"SBATCH_TIMELIMIT": "time", "SBATCH_ARRAY_INX": "array", "SBATCH_MEM_PER_NODE": "mem"} | {
+    f"SBATCH_{name.upper().replace('-', '_')}": name
+    for name in (
+        "account", "partition", "qos", "constraint", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres",
+        "job-name", "mem-per-cpu", "mem-per-gpu", "cpus-per-gpu", "reservation", "hint", "core-spec", "thread-spec",
+        "threads-per-core", "overcommit", "spread-job", "use-min-nodes", "clusters", "tres-per-task",
+    )
+}  # fmt: skip
+"""Variables that sbatch reads, and the options that they set."""
 
 
-def _words(line: str) -> list[str]:
-    """Return the words of a line without their quotes; if a quote is not closed, the line is split at blanks."""
+def of_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that variables such as SBATCH_PARTITION set; in sbatch they replace the script's options.
+
+    >>> of_environment({"SBATCH_TIMELIMIT": "10", "SBATCH_PARTITION": "gpu", "HOME": "/home/ada"})
+    {'time': '10', 'partition': 'gpu'}
+    """
+    return {name: environment[variable] for variable, name in _VARIABLES.items() if variable in environment}
+
+
+_WORD = re.compile(r"""(?:[^\s'"\\]+|\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+""")
+"""A word of a command line; a quote that is not closed is part of its word."""
+
+
+def _bare(word: str) -> str:
+    """Return a word without its quotes; if a quote is not closed, the word is returned unchanged."""
     try:
-        return shlex.split(line)
+        return "".join(shlex.split(word)) if re.search(r"""['"\\]""", word) else word
     except ValueError:  # accounting truncates long commands, for example
-        return line.split()
+        return word
 
 
 @lru_cache(maxsize=4096)
@@ -270,9 +323,35 @@ def parse_submit_line(line: str) -> Request:
     >>> one = parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 runs/job.sh -n 4")
     >>> one.options, one.command
     ({'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}, 'runs/job.sh -n 4')
+    >>> parse_submit_line("sbatch -C amd --wrap=srun -C intel ./a.out")
+    Request(options={'constraint': 'amd'}, command='')
     """
-    rest: list[str] = []
-    return Request(_options(_words(line)[1:], rest), " ".join(rest))
+    # Accounting stores the command without its quotes, so everything after --wrap is the user's command.
+    options: dict[str, str] = {}
+    words = _Words(line)
+    next(words, "")
+    for name, value in _options(words):
+        if name in ("", "wrap"):
+            if value == ":":
+                return Request({HETEROGENEOUS: ""})
+            return Request(options, "" if name else line[words.begin :].strip())
+        options[name] = value
+    return Request(options)
+
+
+class _Words:
+    """Iterates over the words of a line without their quotes; `begin` is the position of the last word."""
+
+    def __init__(self, line: str) -> None:
+        self._matches, self.begin = _WORD.finditer(line), 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        match = next(self._matches)
+        self.begin = match.start()
+        return _bare(match[0])
 
 
 def command_digest(command: str) -> str | None:
@@ -292,28 +371,36 @@ def command_digest(command: str) -> str | None:
     return hashlib.sha256(words).hexdigest()[:12] if script else None
 
 
-def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
-    """Return the sbatch options among words of a line. With `rest`, the words are a command line: parsing ends at the
-    script, and `rest` receives the script and its arguments."""
-    options: dict[str, str] = {}
-    whole, k = rest is not None, 0
-    while k < len(words):
-        word = words[k]
-        k += 1
+def _options(words: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yield the long name and the value of each option among words, and words that belong to no option without a
+    name."""
+    for word in words:
         if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-        elif re.match(r"-[A-Za-z]", word):
-            name, value, equals = _LONG.get(word[1], word[1]), word[2:], word[2:]
-        elif rest is not None:
-            rest += words[k - 1 :]
-            break
+            text, equals, value = word[2:].partition("=")
+            name = _long_name(text)
+            yield name, value if equals or not _TAKES_VALUE.get(name) else next(words, "")
+        elif len(word) > 1 and word[0] == "-":
+            for k, letter in enumerate(word[1:], start=2):  # letters without a value can share one dash
+                name = _LETTERS.get(letter, letter)
+                takes = _TAKES_VALUE.get(name, False)
+                yield name, (word[k:] or (next(words, "") if takes else "")) if takes is not False else ""
+                if takes is not False:
+                    break
         else:
-            continue
-        bare = whole and (name in _FLAGS or word.lstrip("-") in _FLAGS)
-        if not equals and not bare and k < len(words) and not words[k].startswith("-"):
-            value, k = words[k], k + 1
-        options[name] = value
-    return options
+            yield "", word
+
+
+@lru_cache(maxsize=1024)
+def _long_name(text: str) -> str:
+    """Return the option that a long name, an alias or an unambiguous beginning means; other names are unchanged.
+
+    >>> [_long_name(text) for text in ("part", "tasks-per-node", "ntasks-per-n", "tim", "time", "bogus")]
+    ['partition', 'ntasks-per-node', 'ntasks-per-node', 'tim', 'time', 'bogus']
+    """
+    if text in _TAKES_VALUE:
+        return text
+    matches = {_ALIASES.get(name, name) for name in (*_TAKES_VALUE, *_ALIASES) if name.startswith(text)}
+    return _ALIASES.get(text) or (matches.pop() if text and len(matches) == 1 else text)
 
 
 def _with_share(item: str, share: float) -> str | None:

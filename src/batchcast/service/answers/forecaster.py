@@ -22,7 +22,16 @@ from urllib.parse import parse_qsl
 
 from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
-from ...formats.slurm.sbatch import HEARD, INPUTS, NAMED, Request, as_request, parse_script
+from ...formats.slurm.sbatch import (
+    HEARD,
+    HETEROGENEOUS,
+    INPUTS,
+    NAMED,
+    Request,
+    as_request,
+    of_environment,
+    parse_script,
+)
 from ...job import JobRequest, as_submitted
 from ...machines.machine import Machine, NodeGroup
 from ...predict.protocol import Prediction
@@ -159,7 +168,8 @@ def begin_condition(request: Request, now: float) -> tuple[str, float | None]:
 
 
 def read_request(script: str, overrides: Mapping[str, Any] = {}, inputs: bool = True) -> Request:
-    """Return the request of a script, with options of sbatch (`overrides`, with underscores) that replace its own.
+    """Return the request of a script, with the variables of sbatch (`SBATCH_PARTITION`) and options of sbatch
+    (`overrides`, with underscores) that replace its own.
 
     Without `--job-name` the job's name is the script's file name. If `script` is a directory, its only batch script is
     read, as if submitted in that directory. The features of the input files in the job's working directory are added as
@@ -168,7 +178,9 @@ def read_request(script: str, overrides: Mapping[str, Any] = {}, inputs: bool = 
     here = os.getcwd()
     if Path(script).is_dir():
         here, script = os.path.abspath(script), script_in(Path(script))
-    options = {"job-name": Path(script).name, "chdir": here, **parse_script(read_script(script)).options}
+    of_script = {**parse_script(read_script(script)).options, **of_environment(os.environ)}
+    _check_parts(of_script)
+    options = {"job-name": Path(script).name, "chdir": here, **of_script}
     options |= {"time" if k == "limit" else k.replace("_", "-"): str(v) for k, v in overrides.items() if v is not None}
     options["chdir"] = os.path.join(here, options["chdir"])
     return Request(options | (_inputs_in(options["chdir"]) if inputs else {}))
@@ -222,6 +234,13 @@ def read_script(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
 
 
+def _check_parts(options: Mapping[str, str]) -> None:
+    """Raise UsageError for a heterogeneous job, because each of its parts has a size of its own."""
+    if HETEROGENEOUS in options:
+        accepted = "each part in a script of its own"
+        raise UsageError(f"a job of several parts (#SBATCH hetjob) cannot be predicted (accepted: {accepted})")
+
+
 def job_of(request: Request, site: Site, user: str | None = None) -> JobRequest:
     """Return the job of a request, by default the viewer's, with the site's defaults and the user's most frequent
     account, QOS and group.
@@ -230,9 +249,14 @@ def job_of(request: Request, site: Site, user: str | None = None) -> JobRequest:
     jobs are used instead, because a single job may have requested another account or QOS.
     """
     options, user = request.options, site.viewer.name or "" if user is None else user
-    name = request.partition or default_partition(site.memory) or None
-    if site.partitions and name not in site.partitions:
-        raise UsageError(f"no partition {name!r} (accepted: {', '.join(site.partitions)})")
+    _check_parts(options)
+    names: list[str | None] = [*request.partitions] or [default_partition(site.memory) or None]
+    for name in names:
+        if site.partitions and name is None:
+            raise UsageError(f"the cluster has no default partition (accepted: -p with {', '.join(site.partitions)})")
+        if site.partitions and name not in site.partitions:
+            raise UsageError(f"no partition {name!r} (accepted: {', '.join(site.partitions)})")
+    name = names[0]
     usual_limit = of_partition(site.memory, name).get("default_time_s") or math.nan
     last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {

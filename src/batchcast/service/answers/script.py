@@ -44,11 +44,8 @@ def answer_options(
     simulate the start on that machine.
     """
     with open_site(settings, viewer, now) as site:
-        job = job_of(request, site)
         clock = forecaster(site)
-        if never := never_starts(site, request, job, clock.machine if machine is None else machine):
-            raise NoAnswer(f"it would never start: {never}", hint=NEVER)
-        prediction = clock.wait(job)
+        job, prediction = earliest(site, request, clock, machine)
         reason, begin = begin_condition(request, now)
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
@@ -67,6 +64,22 @@ def answer_options(
         result = {**answer, **fields, **script_advice(site, request, clock, job)}
         result |= {} if machine is None else on_machine(machine, clock, job)
         return site.answer(start_settings(settings, now), [result], notes)
+
+
+def earliest(
+    site: Site, request: Request, clock: Forecaster, machine: Machine | None = None
+) -> tuple[JobRequest, Prediction]:
+    """Return the job of a request in the partition of its list in which it would start first, and its wait there."""
+    found, never = [], ""
+    for part in request.partitions or [""]:
+        in_part = request.replaced({"partition": part}) if part else request
+        job = job_of(in_part, site)
+        why = never_starts(site, in_part, job, clock.machine if machine is None else machine)
+        never = never or why
+        found += [] if why else [(job, clock.wait(job))]
+    if not found:
+        raise NoAnswer(f"it would never start: {never}", hint=NEVER)
+    return min(found, key=lambda pair: pair[1].point)
 
 
 SIMULATED = (

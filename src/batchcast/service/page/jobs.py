@@ -24,9 +24,9 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, open_site
-from ..answers.forecaster import NEVER, begin_condition, forecaster, job_of, never_starts
+from ..answers.forecaster import begin_condition, forecaster, job_of, never_starts
 from ..answers.questions import NOT_YET, answer_of_waiting
-from ..answers.script import placements, script_advice
+from ..answers.script import earliest, placements, script_advice
 from ..answers.start import basis_of, release, spread_of, time_limit
 from ..answers.track_record import RecordKey, TrackRecord
 from ..answers.usage import advise_requests, figures_of, summary
@@ -295,10 +295,7 @@ def try_script(settings: Settings, request: Request, viewer: Viewer, now: float)
     """
     with open_site(settings, viewer, now) as site:
         clock = forecaster(site)
-        job = job_of(request, site)
-        if never := never_starts(site, request, job, clock.machine):
-            raise NoAnswer(f"it would never start: {never}", hint=NEVER)
-        own = clock.wait(job)
+        job, own = earliest(site, request, clock)
         reason, begin = begin_condition(request, now)
         base = _chances_of(own, begin or now)
         variants: list[dict[str, Any]] = []
