@@ -168,8 +168,8 @@ def begin_condition(request: Request, now: float) -> tuple[str, float | None]:
 
 
 def read_request(script: str, overrides: Mapping[str, Any] = {}, inputs: bool = True) -> Request:
-    """Return the request of a script, with the variables of sbatch (`SBATCH_PARTITION`) and options of sbatch
-    (`overrides`, with underscores) that replace its own.
+    """Return the request of a script, with the variables of sbatch (SBATCH_PARTITION and others) and options of
+    sbatch (`overrides`, with underscores) that replace its own.
 
     Without `--job-name` the job's name is the script's file name. If `script` is a directory, its only batch script is
     read, as if submitted in that directory. The features of the input files in the job's working directory are added as
