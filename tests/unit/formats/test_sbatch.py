@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from batchcast.formats.slurm.sacct import read_sacct
@@ -63,3 +64,23 @@ def test_columns_of_a_dump_have_no_option_of_the_wrapped_command() -> None:
     assert trace.nominal("constraint").decode() == [None, "amd", None, None]
     for name in ("dependency", "licenses", "partition_list", "app_id", "exclusive", "nice"):
         assert name not in trace.names
+
+
+def test_gpus_that_accounting_does_not_track_are_read_from_the_command() -> None:
+    lines = [
+        "sbatch --gpus 4 a.sh",
+        "sbatch -N 2 --gres=gpu:a100:2 a.sh",
+        "sbatch a.sh",
+        "sbatch --gpus-per-node 2 a.sh",
+    ]
+    rows = [
+        f"{k}|2026-03-01T10:00:00|{nodes}|billing=4,cpu=4|{line}" for k, (nodes, line) in enumerate(zip("1213", lines))
+    ]
+    header = "JobID|Submit|ReqNodes|ReqTRES|SubmitLine"
+    trace = read_sacct(["\n".join([header, *rows, ""]).encode()])
+    np.testing.assert_array_equal(trace.number("req_gpus"), [4, 4, np.nan, 6])
+    assert trace.nominal("gpu_type").decode() == [None, "a100", None, None]
+    tracked = read_sacct(
+        ["\n".join([header, *rows, "9|2026-03-01T10:00:00|1|cpu=4,gres/gpu=1|sbatch b.sh", ""]).encode()]
+    )
+    assert tracked.number("req_gpus").tolist() == [4, 4, 0, 6, 1]

@@ -30,7 +30,7 @@ from ..memory import MOST_KIB, STEP_FIELDS
 from ..times import BAD_STAMP, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .resources import gpu_type, gres_gpus, parse_tres, tres_gpus
 from .sacct_lines import COMMAND, Columns, Layout, Records, no_header
-from .sbatch import Request, command_digest, parse_submit_line
+from .sbatch import GPU_OPTIONS, Request, command_digest, parse_submit_line
 
 _FROM_OTHER_FIELDS = ("SubmitLine", "ReqTRES", "AllocTRES", "State")
 """Fields of sacct that are parsed to several columns, or to a status."""
@@ -263,9 +263,21 @@ class Batch:
         return either(whole, np.where(broken, self.number("tres_mem", "alloctres"), np.nan))
 
     def gpus(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
+        """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node). If TRES
+        do not mention GPUs, the submit command decides."""
+        # TRES have GPUs only if the site lists gres/gpu in AccountingStorageTRES.
         gpus = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
-        return either(gpus, self.number("gres_gpu", "reqgres", "reqtresgpu") * np.where(nodes > 0, nodes, 1.0))
+        gpus = either(gpus, self.number("gres_gpu", "reqgres", "reqtresgpu") * np.where(nodes > 0, nodes, 1.0))
+        return np.where(gpus > 0, gpus, either(self.command_gpus(nodes), gpus))
+
+    def command_gpus(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the GPUs that the submit commands request on these nodes; NaN for commands without such an option."""
+        counts = np.full(len(self.lines), np.nan)
+        for k, request in enumerate(self.requests):
+            if not request.options.keys().isdisjoint(GPU_OPTIONS):
+                on_nodes = {"nodes": f"{nodes[k]:.0f}"} if nodes[k] > 0 else {}
+                counts[k] = request.replaced(on_nodes).gpus
+        return counts
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
         """Return the codes of the first named column, or of the next column where the cell is empty."""
@@ -331,6 +343,7 @@ class _Table:
 
     def __init__(self, problems: Problems, clock: LocalClock) -> None:
         self.unfinished = self.unlimited = self.resized = 0
+        self._counts_gpus = self._lacks_gpus = False  # Whether TRES have GPUs, and whether TRES lack GPUs of a command
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
         words = {name: Codes(name_or_null) for name in (*_NAMES, *_OPTION_NAMES)}
@@ -360,6 +373,8 @@ class _Table:
         for name, option in _OPTION_NAMES.items():
             option_codes = batch.option_codes(words[name], option)
             codes[name] = np.where(codes[name] >= 0, codes[name], option_codes) if name in codes else option_codes
+        types = words["gpu_type"].encode([f"gpu:{request.gpu_type}" for request in requests])
+        codes["gpu_type"] = np.where(codes["gpu_type"] < 0, types, codes["gpu_type"]) if requests else codes["gpu_type"]
         measured = self._measure(batch, submit, codes["status"])
         self.columns.add(as_ids(columns[layout.job]), measured | {name: codes[name] for name in words})
 
@@ -373,7 +388,9 @@ class _Table:
         alloc_nodes = batch.number("number", "allocnodes", "nnodes")
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
         req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
-        gpus = batch.gpus(either(req_nodes, alloc_nodes))
+        gpus, in_tres = batch.gpus(either(req_nodes, alloc_nodes)), batch.number("tres_gpu", "reqtres")
+        self._counts_gpus |= bool((in_tres > 0).any())
+        self._lacks_gpus |= bool(((in_tres == 0) & (gpus > 0)).any())
         cpu_time, held = batch.number("duration", "totalcpu"), positive(alloc)
         measured = {
             "submit_time": submit,
@@ -422,6 +439,9 @@ class _Table:
         nodes: Any = columns.get("alloc_nodes", columns.get("req_nodes", np.ones(len(ids))))
         measured, outgrew = records.peaks.by_record(ids.tolist(), nodes)
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
+        if self._lacks_gpus and not self._counts_gpus:  # this site does not account GPUs, so 0 is not known
+            gpus: Any = columns["req_gpus"]
+            columns["req_gpus"] = np.where(gpus > 0, gpus, np.nan)
         status = columns.get("status")
         outgrew &= status.is_any(["failed"]) if isinstance(status, Nominal) else False
         if isinstance(status, Nominal) and outgrew.any():
