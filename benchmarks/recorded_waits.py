@@ -19,6 +19,7 @@ import numpy as np
 
 from batchcast.evaluation.wait import RecordedClock, crps_of, recorded_wait, run_wait
 from batchcast.formats.slurm.scontrol import table
+from batchcast.metrics.measure import is_covered
 from batchcast.table import Trace
 from batchcast.trace.machine_files import open_machine, read_texts
 from batchcast.trace.read import read_trace
@@ -63,7 +64,7 @@ def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
     waited = recorded_wait(trace)
     held = np.full(len(trace), np.nan)
     if BOUND in made.levels:
-        held = (waited <= made.quantiles[:, made.levels.index(BOUND)]).astype(float)
+        held = is_covered(waited, made.quantiles[:, made.levels.index(BOUND)]).astype(float)
     return Judged(np.abs(made.points - waited)[ran], crps_of(waited, made)[ran], held[ran])
 
 

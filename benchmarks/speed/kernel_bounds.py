@@ -10,6 +10,7 @@ import numpy as np
 from batchcast.evaluation.accuracy import run_time_target
 from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
+from batchcast.metrics.measure import is_covered
 from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
 from benchmarks.speed.kernel import SHARED, WHOLE, Part, opened
@@ -54,7 +55,7 @@ def held_and_cost(logs: dict[str, Part] = LOGS) -> None:
 
 def held(run: np.ndarray, bound: np.ndarray, level: float) -> str:
     """The two shares."""
-    kept = np.cumsum(np.concatenate([[0], run <= bound * (1 + 1e-9)]))
+    kept = np.cumsum(np.concatenate([[0], is_covered(run, bound)]))
     share = (kept[WINDOW:] - kept[:-WINDOW]) / WINDOW
     within = np.mean(np.abs(share - level) <= NEAR) if len(share) else np.nan
     return f"{kept[-1] / len(run):.3f} {within:.3f}"
@@ -106,5 +107,5 @@ def lengths(logs: dict[str, Part] = LOGS) -> None:
                 bound = np.exp([np.interp(level, said.levels, row) for row in np.log(said.quantiles[ran])])
                 bound = np.where(np.isnan(bound), said.points[ran], bound)
                 loss = np.mean(np.maximum(level * (run - bound), (level - 1.0) * (run - bound)))
-                cells += f"{np.mean(run <= bound * (1 + 1e-9)):8.3f}{bound.sum() / YEAR:8.2f}{loss:8.0f}"
+                cells += f"{np.mean(is_covered(run, bound)):8.3f}{bound.sum() / YEAR:8.2f}{loss:8.0f}"
             print(f"{name:10}{spec:30}{cells}", flush=True)

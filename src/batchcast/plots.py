@@ -32,16 +32,6 @@ def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
     return shares({name: np.abs(said.points - truth) for name, said in forecasts.items()}, "absolute error (s)", ax)
 
 
-def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw, for each method, the share of outcomes (n,) below its quantiles by level; the diagonal is exact."""
-    coverage_by_level = {}
-    for name, said in forecasts.items():
-        known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
-        within = ((outcome[:, None] <= said.quantiles) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        coverage_by_level[name] = dict(zip(said.levels, within.tolist()))
-    return levels(coverage_by_level, ax)
-
-
 def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
     """Draw the share of jobs (0 to 1) by wait in seconds under each schedule, and as recorded if a log is given."""
     each = {name: schedule.wait_time for name, schedule in schedules.items()}
@@ -136,7 +126,7 @@ def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any
     return _with_legend(ax, values)
 
 
-def levels(coverage_by_level: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
+def coverage(coverage_by_level: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
     """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")

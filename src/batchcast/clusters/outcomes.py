@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BatchcastError
+from ..metrics.measure import is_covered
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
 from .finish import LEVELS, or_inf
@@ -95,7 +96,7 @@ def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
         end, chosen = float(one.end_time or math.nan), one.offers[0]
         others = [or_inf(row.likely_end_s) for row in one.offers if row.cluster != one.cluster]
         right.append(all(end <= other for other in others))
-        held.append(end <= or_inf(chosen.by_90_end_s))
+        held.append(is_covered(end, or_inf(chosen.by_90_end_s)))
         at_home = next((row for row in one.offers if row.cluster.lower() == home.lower()), None)
         if one.cluster.lower() == home.lower():
             gains.append(0.0)

@@ -20,7 +20,7 @@ from .. import plots
 from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
 from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, Errors, accuracy, size_class
-from ..metrics.measure import Measure
+from ..metrics.measure import Measure, coverage_by_level
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
 from ..predict.peak_memory import MIB, PeakMemory
@@ -137,7 +137,7 @@ def score(
             # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
             np.where(requested, predicted.points, np.nan) if _is_limit(spec) else predicted.points,
             timed[spec].seconds,
-            coverage(predicted, wanted.within),
+            coverage_by_level(wanted.within, predicted.levels, predicted.quantiles),
             _facts(method, predicted, log, scored),
             getattr(method, "trained", ()),
             () if wanted.per else planned_with(predicted, trace.run_time, scored),
@@ -166,7 +166,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     held = {spec: row.coverage for spec, row in scores.rows.items() if row.coverage}
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
-        "coverage": partial(plots.levels, held),
+        "coverage": partial(plots.coverage, held),
         "error_differences": partial(plots.differences, rows, measures[0].name, ("predictor",)),
     }
 
@@ -215,18 +215,6 @@ def _facts(method: Any, forecast: Forecasts, log: Trace, scored: np.ndarray) -> 
     if getattr(method, "trains_from", 0) and not method.trained:
         facts["trains_from_jobs"] = method.trains_from
     return facts
-
-
-def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
-    """Return, for each level, the share of jobs that ran no longer than their predicted quantile; jobs without a
-    quantile are left out.
-
-    >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
-    {0.9: 0.5}
-    """
-    given = ~np.isnan(forecasts.quantiles) & ~np.isnan(run_time)[:, None]
-    within, jobs = ((run_time[:, None] <= forecasts.quantiles) & given).sum(axis=0), given.sum(axis=0)
-    return {level: float(within[k] / jobs[k]) for k, level in enumerate(forecasts.levels) if jobs[k]}
 
 
 def fresh_predictor(

@@ -16,6 +16,7 @@ import numpy as np
 from .. import plots
 from ..errors import UsageError, check_word, says_arguments
 from ..events.recorded import Forecasts, replay_periods
+from ..metrics.measure import coverage_by_level
 from ..predict import batched
 from ..predict.protocol import wait_option
 from ..predict.registry import make, named_methods, parse_spec
@@ -68,8 +69,10 @@ class Replay(dict[str, Forecasts], Result):
     def _pictures(self) -> Mapping[str, Picture]:
         return {
             "errors": partial(plots.errors, self.outcome, self),
-            "coverage": partial(plots.coverage, self.outcome, self),
-        }
+            "coverage": partial(plots.coverage, {
+                name: coverage_by_level(self.outcome, said.levels, said.quantiles) for name, said in self.items()
+            }),
+        }  # fmt: skip
 
 
 @says_arguments

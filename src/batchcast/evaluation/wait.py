@@ -20,6 +20,7 @@ from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.bursts import bursts
+from ..metrics.measure import is_covered, mean
 from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
@@ -484,7 +485,7 @@ def judge_waits(
     wait = recorded_wait(part)[judged]
     bound = own.quantiles[judged, own.levels.index(0.9)]
     errors = [float(np.median(np.abs(each.points[judged] - wait))) for each in (own, simplest)]
-    coverage = float((wait <= bound).mean())
+    coverage = mean(is_covered(wait, bound))
     likely = own.points[judged]
     long = np.flatnonzero(likely >= LONG_S)
     example = None

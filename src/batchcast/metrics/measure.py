@@ -48,6 +48,31 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     return {"jobs": sample.jobs, **{each.name: float(np.mean(each.compute(sample))) for each in measures}}
 
 
+RESOLUTION = 1.0
+"""Tolerance of a bound: one second, because logs record whole seconds (for memory, one MiB or KiB)."""
+
+
+def is_covered(actual: Any, bound: Any) -> Any:
+    """Return whether each actual value is within its bound, with `RESOLUTION` as tolerance; False for NaN.
+
+    >>> is_covered(3600.0, 3599.999999999998), is_covered(3602.0, 3600.0)
+    (True, False)
+    """
+    return actual <= bound + RESOLUTION
+
+
+def coverage_by_level(actual: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> dict[float, float]:
+    """Return the share of actual values (n,) within their quantiles (n, m), by level; pairs with a NaN are ignored, and
+    levels without any pair are left out.
+
+    >>> coverage_by_level(np.array([4.0, 9.0]), (0.5, 0.9), np.array([[3.0, np.nan], [5.0, np.nan]]))
+    {0.5: 0.5}
+    """
+    given = ~np.isnan(quantiles) & ~np.isnan(actual)[:, None]
+    within, jobs = (is_covered(actual[:, None], quantiles) & given).sum(axis=0), given.sum(axis=0)
+    return {level: float(within[k] / jobs[k]) for k, level in enumerate(levels) if jobs[k]}
+
+
 def mean(values: np.ndarray) -> float:
     """Compute the mean of values; NaN if there are no values.
 

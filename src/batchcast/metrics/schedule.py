@@ -13,7 +13,7 @@ import numpy as np
 
 from .accuracy import FORECAST, Errors
 from .bursts import geometric_mean
-from .measure import Measure, measured
+from .measure import Measure, is_covered, measured
 
 TAU = 10.0
 
@@ -155,7 +155,7 @@ class ForecastTotals:
         for level, bound in (quantiles or {}).items():
             given = ~np.isnan(bound) & ~np.isnan(actual)
             counts = self.covered.setdefault(level, [0, 0])
-            counts[0] += int((actual[given] <= bound[given]).sum())
+            counts[0] += int(is_covered(actual[given], bound[given]).sum())
             counts[1] += int(given.sum())
 
     def figures(self) -> dict[str, float]:

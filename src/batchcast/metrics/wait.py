@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .measure import Measure, mean
+from .measure import Measure, is_covered, mean
 
 COMPARED = (
     Measure("mean_abs_error_s", "seconds", "mean error", meaning="mean absolute error of the likely wait"),
@@ -53,16 +53,27 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
 
 
 def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> np.ndarray:
-    """Return the CRPS of log(1 + wait), shape (n,), from quantiles in seconds, shape (n, m): twice the mean pinball
-    loss; lower is better.
+    """Return the CRPS of log(1 + wait), shape (n,), from quantiles in seconds, shape (n, m); lower is better.
 
     >>> log_crps(np.array([np.e - 1.0]), (0.5,), np.array([[0.0]])).tolist()
     [1.0]
     """
-    # Gneiting & Raftery 2007, section 4.2. The mean pinball loss is computed over the given levels only.
-    level = np.asarray(levels, float)
-    error = np.log1p(wait)[:, None] - np.log1p(np.maximum(quantiles, 0.0))
-    return np.asarray(2.0 * np.maximum(level * error, (level - 1.0) * error).mean(axis=1))
+    return crps(np.log1p(wait), levels, np.log1p(np.maximum(quantiles, 0.0)))
+
+
+def crps(actual: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> np.ndarray:
+    """Return the continuous ranked probability score (n,) of actual values (n,) under quantiles (n, m) at ascending
+    levels; of a single point at level 0.5, this is the absolute error.
+
+    >>> crps(np.array([3.0]), (0.25, 0.75), np.array([[1.0, 2.0]])).tolist()
+    [1.375]
+    """
+    # Twice the integral of the pinball loss over all levels from 0 to 1 (Gneiting & Raftery 2007, section 4.2), by the
+    # trapezoidal rule: a level counts by its distance from its neighbours. Tails: quantiles below the lowest and above
+    # the highest level are the lowest and the highest given quantile; there, the rule is exact.
+    level = np.array([0.0, *levels, 1.0])
+    error = actual[:, None] - np.column_stack([quantiles[:, 0], quantiles, quantiles[:, -1]])
+    return np.asarray(2.0 * np.trapezoid(np.maximum(level * error, (level - 1.0) * error), level, axis=1))
 
 
 def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,7 +174,7 @@ def score_waits(
         "normalised_rms": rms(error / np.maximum(wait, 1.0)),
         "mean_ppert": mean(ppert(point, wait, run)),
         "good_share": mean(good(point, wait, run)),
-        "bound_coverage": mean(wait[bounded] <= bound[bounded]),
+        "bound_coverage": mean(is_covered(wait[bounded], bound[bounded])),
         "mean_abs_error_s": mean(error),
         "median_abs_error_s": float(np.median(error)) if len(error) else float("nan"),
         "within_x2": mean(factor <= 2.0),

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
+from ..metrics.measure import is_covered
 from ..predict.protocol import spec_words as spec_words
 from . import figures
 from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns
@@ -225,7 +226,6 @@ WINDOW = 5000
 DRAWN = (0.8, 0.9, 0.95)
 LEAST = 500
 WINDOWS_DRAWN = 200
-ROUNDING = 1e-9
 
 
 def bound_figures(limits: Limits) -> list[Figure]:
@@ -239,7 +239,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     ends = np.unique(np.linspace(window, len(rows), WINDOWS_DRAWN).astype(int))
     held, near = {}, []
     for level in DRAWN:
-        kept = np.concatenate([[0], np.cumsum(run <= limits.bounds[level][rows] * (1.0 + ROUNDING))])
+        kept = np.concatenate([[0], np.cumsum(is_covered(run, limits.bounds[level][rows]))])
         shares, name = (kept[ends] - kept[ends - window]) / window, f"{100.0 * level:g} %"
         held[name] = (ends, shares)
         near.append(f"{name}: {np.mean(np.abs(shares - level) <= 0.02):.1%}")

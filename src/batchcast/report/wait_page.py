@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.wait import Scored, crps_of, transforms
+from ..metrics.measure import coverage_by_level
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from . import figures
@@ -61,10 +62,11 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     series: dict[str, tuple[Any, Any]] = {}
     for method in methods:
         given = ~np.isnan(method.forecasts.quantiles)
-        jobs, within = given.sum(axis=0), ((wait[:, None] <= method.forecasts.quantiles) & given).sum(axis=0)
-        kept = jobs >= LEAST
-        if kept.any():
-            series[method.predictor] = (np.array(method.forecasts.levels)[kept], within[kept] / jobs[kept])
+        enough = given.sum(axis=0) >= LEAST
+        levels = np.array(method.forecasts.levels)[enough]
+        if len(levels):
+            shares = coverage_by_level(wait, levels.tolist(), method.forecasts.quantiles[:, enough])
+            series[method.predictor] = (levels, np.array(list(shares.values())))
     return _reliability(
         "Reliability of the quantiles", series, _slots(methods), x="level of the quantile",
         y="share of jobs started by this quantile",

@@ -20,6 +20,7 @@ from ..evaluation.limits import Limits, MemoryLimits, limit_rows
 from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
+from ..metrics.measure import coverage_by_level
 from ..predict.registry import named_methods
 from ..simulation.setup import RunSetup
 from ..table import Trace, check_log
@@ -120,9 +121,11 @@ class Waits(Rows):
         said = {run.predictor: run.forecasts for run in self.runs}
         return {
             "errors": partial(plots.errors, self.outcome, said),
-            "coverage": partial(plots.coverage, self.outcome, said),
+            "coverage": partial(plots.coverage, {
+                name: coverage_by_level(self.outcome, one.levels, one.quantiles) for name, one in said.items()
+            }),
             "differences": partial(plots.differences, self.rows, "mean_abs_error_s", ("predictor",)),
-        }
+        }  # fmt: skip
 
 
 @says_arguments

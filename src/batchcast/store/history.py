@@ -28,6 +28,7 @@ from batchcast import columns as declared
 from ..columns import OUT_OF_MEMORY
 from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
+from ..metrics.measure import is_covered
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Nominal, Trace
 from .clock_jobs import JOB_COLUMNS, pieces, read_meta, write_meta
@@ -276,7 +277,7 @@ def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str,
             prediction = as_prediction(row)
             for level in LEVELS if prediction.levels else ():
                 if (bound := given_waited(prediction, 0.0, (level,)).point) != math.inf:
-                    held = float(row["outcome_s"] <= bound)
+                    held = float(is_covered(row["outcome_s"], bound))
                     figures |= {f"judged_{level * 100:g}": 1.0, f"held_{level * 100:g}": held}
         month = time.strftime("%Y-%m", time.gmtime(row["as_of"]))
         group = total.setdefault(f"{month} {row['kind']} {row['moment']} {row['method']}", {})

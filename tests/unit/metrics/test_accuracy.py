@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.metrics.accuracy import SIZE_CLASSES, accuracy, relative_accuracy, size_class
+from batchcast.metrics.measure import coverage_by_level
+from batchcast.metrics.schedule import ForecastTotals
+from batchcast.metrics.wait import score_waits
+from batchcast.service.answers.track_record import covered
 
 SECONDS = st.one_of(st.just(float("nan")), st.integers(0, 10**6).map(float))
 
@@ -61,3 +65,18 @@ def test_size_class_borders(procs: int, name: str) -> None:
 
 def test_unknown_size_has_no_class() -> None:
     assert size_class(np.array([np.nan])).tolist() == [-1]
+
+
+def test_a_bound_just_below_the_run_time_covers_it_everywhere() -> None:
+    """A bound of 3599.999999999998 s comes from a logarithm; the job ran exactly to its limit of one hour."""
+    run, bound = np.array([3600.0, 3602.0]), np.array([3599.999999999998, 3599.999999999998])
+    assert coverage_by_level(run, (0.9,), bound[:, None]) == {0.9: 0.5}
+    totals = ForecastTotals()
+    totals.add(bound, run, {0.9: bound})
+    assert totals.figures()["coverage_90"] == 0.5
+    waits = score_waits(run, run, bound, bound, np.ones(2, bool), bound)
+    assert waits["bound_coverage"] == 0.5
+    row = {"levels": "[0.9]", "quantiles_s": f"[{bound[0]}]", "point_s": float(bound[0]), "outcome_s": 3600.0}
+    row |= {"grounds": "unstated", "basis": ""}
+    assert covered(row, (0.9,)) == [True]
+    assert covered(row | {"outcome_s": 3602.0}, (0.9,)) == [False]

@@ -41,10 +41,10 @@ def test_errors_and_coverage_are_shares_of_the_jobs(log: Trace) -> None:
     kernel, requested = drawn.get_lines()
     assert requested.get_xdata().min() == np.abs(600.0 - log.run_time).min()
     assert kernel.get_ydata()[-1] == 1.0
-    ax = plots.coverage(log.run_time, {"kernel": said["kernel"]})
+    ax = said.plot("coverage")
     _, shares = ax.get_lines()
     known = ~np.isnan(said["kernel"].quantiles[:, 0])
-    expected = (log.run_time[known, None] <= said["kernel"].quantiles[known]).mean(axis=0)
+    expected = (log.run_time[known, None] <= 1.0 + said["kernel"].quantiles[known]).mean(axis=0)
     np.testing.assert_allclose(shares.get_ydata(), expected)
 
 
@@ -78,7 +78,7 @@ def test_too_many_bars_and_no_matplotlib_are_said(
 
 def test_legends_name_what_is_drawn(log: Trace) -> None:
     said = replay(log, ["kernel", "requested"])
-    ax = plots.coverage(log.run_time, said)  # the time limits have no quantiles
+    ax = said.plot("coverage")  # the time limits have no quantiles
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kernel"]
     ax = said["kernel"].plot("forecasts")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["point", "10 %", "50 %", "90 %"]

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...formats.slurm.reasons import Rule, rule
+from ...metrics.measure import is_covered
 from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
 from ...store.reader import Reader, Row
@@ -219,7 +220,7 @@ def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None
     if row["levels"] == "[]":
         return [None] * len(levels)
     bounds = given_waited(as_prediction(row), 0.0, levels).quantiles
-    return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
+    return [bool(is_covered(row["outcome_s"], bound)) if math.isfinite(bound) else None for bound in bounds]
 
 
 class Coverage:
