@@ -207,10 +207,5 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the entries that meet an SQL condition, the oldest first."""
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
         entries = [Entry._make(row) for row in rows]
-        decoded = ((json.loads(str(entry.command)), _offers(str(entry.offers))) for entry in entries)
-        return [entry._replace(command=words, offers=offers) for entry, (words, offers) in zip(entries, decoded)]
-
-
-def _offers(text: str) -> list[Offer]:
-    """Return the offers in a column of the ledger."""
-    return [Offer.read(each) for each in json.loads(text)]
+        decoded = ((json.loads(str(entry.command)), json.loads(str(entry.offers))) for entry in entries)
+        return [e._replace(command=words, offers=list(map(Offer.read, o))) for e, (words, o) in zip(entries, decoded)]
