@@ -39,7 +39,16 @@ WORDS: dict[str, str] = {
     "Prolog": "a prolog is still running",
     "SchedDefer": "the scheduler is configured to defer it",
     "WaitingForScheduling": "the scheduler has not considered it yet",
-}
+    "DeadLine": "it cannot end before its deadline: it will never start unchanged",
+    **dict.fromkeys(
+        ("launch failed requeued held", "job requeued in held state", "user env retrieval failed requeued held",
+         "JobHoldMaxRequeue"), "held by Slurm when it was requeued (scontrol release frees it)",
+    ),
+    **dict.fromkeys(
+        ("QOSMinCpuNotSatisfied", "QOSMinGRES", "QOSMinMemory", "QOSMinNode"),
+        "requests less than its QOS accepts: it will never start unchanged",
+    ),
+}  # fmt: skip
 
 
 class Rule(StrEnum):
@@ -62,7 +71,7 @@ class Rule(StrEnum):
 
 _REASONS = {
     Rule.NEVER: "DependencyNeverSatisfied PartitionNodeLimit PartitionTimeLimit BadConstraints InvalidAccount "
-    "InvalidQOS PartitionConfig",
+    "InvalidQOS PartitionConfig DeadLine",
     Rule.ADMIN: "JobHeldAdmin NodeDown PartitionDown PartitionInactive JobLaunchFailure FrontEndDown "
     "ReservationDeleted AccountNotAllowed QOSNotAllowed SystemFailure",
     Rule.ELIGIBLE: "JobHeldUser Dependency BeginTime",
@@ -85,8 +94,10 @@ def rule(reason: str) -> Rule:
         return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
     if name in _RULES:
         return _RULES[name]
-    if "PerJob" in name:
+    if "PerJob" in name or "NotSatisfied" in name or name.startswith("QOSMin"):
         return Rule.NEVER
+    if name.endswith((" held", " held state")) or name == "JobHoldMaxRequeue":
+        return Rule.ELIGIBLE
     if "Minutes" in name and "RunMinutes" not in name:
         return Rule.ADMIN
     return Rule.LIMIT if limit_of(name) else Rule.MACHINE

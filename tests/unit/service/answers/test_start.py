@@ -48,6 +48,13 @@ PRINTED = {  # recorded in the lab with Slurm 22.05.8: see tests/slurm/test_why_
     "JobArrayTaskLimit": Rule.LIMIT,
     "AssocGrpCPUMinutesLimit": Rule.ADMIN,
     "Reservation": Rule.RESERVATION,
+    "launch failed requeued held": Rule.ELIGIBLE,
+    "job requeued in held state": Rule.ELIGIBLE,
+    "user env retrieval failed requeued held": Rule.ELIGIBLE,
+    "JobHoldMaxRequeue": Rule.ELIGIBLE,
+    "QOSMinGRES": Rule.NEVER,
+    "QOSMinCpuNotSatisfied": Rule.NEVER,
+    "DeadLine": Rule.NEVER,
 }
 
 
