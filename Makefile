@@ -75,12 +75,12 @@ test-lab-all: setup
 
 # Both in one run, whose last long tests leave no core idle: for CI.
 test-fast-and-long: setup setup-core
-	@$(CORE)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab" tests src/batchcast --ignore tests/docs
+	@$(CORE)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab" tests src/batchcast --ignore tests/docs --ignore tests/checks/test_benchmarks.py
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not lab" packages/papers tests/docs tests/checks
 
 # The core alone, in a venv without the papers: the core knows nothing of them.
 test-core: setup-core
-	@$(CORE)/python -m pytest -n $(JOBS) -m "not slow and not long and not lab" tests src/batchcast --ignore tests/docs
+	@$(CORE)/python -m pytest -n $(JOBS) -m "not slow and not long and not lab" tests src/batchcast --ignore tests/docs --ignore tests/checks/test_benchmarks.py
 
 # Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup

@@ -133,7 +133,7 @@ def build(
     now = last_monday(time.time()) if steady else time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    wait = f"{FORECAST},recent_wait,qbets"
+    wait = f"{FORECAST},recent_wait"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
     def made() -> dict[tuple[str, str], Any]:

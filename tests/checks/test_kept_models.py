@@ -98,7 +98,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[str]]
     for event in events_until(LEARNED):
         clock.tell(event)
     fitted = {" ".join(key): bool(each.trained) for key, each in clock.predictors.items() if hasattr(each, "trained")}
-    assert fitted
     assert [name for name, is_fitted in fitted.items() if not is_fitted] == []
     assert model_store.save(path, SavedClock(clock, 0.0, 0, 0.0, {}, "the store")) == ""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

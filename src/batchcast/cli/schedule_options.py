@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from ..evaluation.differences import ResultRow
     from ..evaluation.validity import Validity
+    from ..events.setup import RunSetup
     from ..machines.machine import Machine
     from ..report.blocks import Table
     from ..simulation import Policy
     from ..simulation.on_nodes import Ordering
     from ..simulation.own_clock import OwnPolicy
-    from ..simulation.setup import RunSetup
 
 
 class Plan(NamedTuple):
@@ -127,9 +127,9 @@ def take_plan(options: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
     Raises UsageError for a word that is not accepted, before any simulation.
     """
+    from ..events.setup import RunSetup
     from ..predict.registry import split_specs
     from ..simulation.policies import changed, policy_of, split_policies
-    from ..simulation.setup import RunSetup
 
     find_modules_here(options)
     words = {"kill": "no"} if options["no_kill"] else {}

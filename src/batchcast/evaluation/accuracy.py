@@ -19,6 +19,7 @@ import numpy as np
 from .. import plots
 from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
+from ..events.setup import RunSetup
 from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, Errors, accuracy, size_class
 from ..metrics.measure import Measure, coverage_by_level
 from ..predict.batched import Timed, replay
@@ -26,7 +27,6 @@ from ..predict.gate import lacking
 from ..predict.peak_memory import MIB, PeakMemory
 from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import fresh, method_of, parse_spec
-from ..simulation.setup import RunSetup
 from ..table import Trace
 from ..table.memory import MemoryUse, memory_use
 from ..table.result import Picture

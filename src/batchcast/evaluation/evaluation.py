@@ -18,6 +18,7 @@ from .. import plots
 from ..errors import BatchcastError, InputError, NoAnswer, UsageError, check_word, says_arguments
 from ..events.machine_size import machine_of_log
 from ..events.recorded import irregular
+from ..events.setup import RunSetup
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
 from ..predict.protocol import spec_words
@@ -26,7 +27,6 @@ from ..processes import Task, in_processes, under_bars
 from ..simulation import Schedule
 from ..simulation.models import ORACLE, SLURM, YARDSTICK, Model, Nodes, Pool, Tick, policies_on_nodes
 from ..simulation.policies import named_policies
-from ..simulation.setup import RunSetup
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..units import counted

@@ -17,13 +17,13 @@ import numpy as np
 
 from ..events.machine_size import LEARNED, SOURCE, InUse, in_use
 from ..events.recorded import outcome
+from ..events.setup import RunSetup
 from ..machines.machine import Machine
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..metrics.measure import mean
 from ..simulation import Policy
 from ..simulation.models import YARDSTICK, Model, Nodes, Pool
 from ..simulation.schedule import Schedule
-from ..simulation.setup import RunSetup
 from ..table import Trace
 
 MINUTE = 60.0

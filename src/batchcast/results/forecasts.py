@@ -20,9 +20,9 @@ from ..evaluation.limits import Limits, MemoryLimits, limit_rows
 from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures
+from ..events.setup import RunSetup
 from ..metrics.measure import coverage_by_level
 from ..predict.registry import named_methods
-from ..simulation.setup import RunSetup
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 

@@ -31,6 +31,7 @@ from ..evaluation.limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
 from ..evaluation.validity import MADE_FROM_LOG, MODELLED_ON_NODES, Recorded, Validity, judge_validity
 from ..events.machine_size import machine_of_log
+from ..events.setup import RunSetup
 from ..machines.machine import Machine, parse_changes, vary
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.bursts import WEEK_S
@@ -40,7 +41,6 @@ from ..simulation.models import Nodes
 from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan, simulate_on
 from ..simulation.outage import HOUR_S, Outage
 from ..simulation.schedule import Schedule
-from ..simulation.setup import RunSetup
 from ..simulation.workload import left_out_words
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows

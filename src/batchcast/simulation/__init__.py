@@ -9,9 +9,9 @@
 ([0.0, 9.0, 1.0], 9.0)
 """
 
+from ..events.setup import RunSetup
 from .policy import Policy
 from .schedule import Schedule
-from .setup import RunSetup
 from .simulate import simulate, simulate_split
 from .workload import Workload, make_workload
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import UsageError
 from ..events.machine_size import machine_of_log, partition_sizes
+from ..events.setup import RunSetup
 from ..machines.machine import Machine, vary
 from ..planning.record import OrderBy
 from ..predict.registry import name_of
 from ..table import Trace
 from .schedule import Schedule
-from .setup import RunSetup
 from .simulate import run_on_pool, simulate_split
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UsageError
+from ..events.setup import RunSetup
 from ..machines.machine import Machine
 from ..machines.request import DETAILS, REASONS, MachineRequests, NodeRequest, keys_by_id
 from ..planning import order as planning
@@ -29,7 +30,6 @@ from ..table import Trace
 from ..table.memory import share_of
 from .clock import possible
 from .schedule import Schedule
-from .setup import RunSetup
 
 FOUND_EVERY_S = 300.0
 """Maximum interval (s) between updates of an age limit that is found from the queue, and of exchanged priorities."""

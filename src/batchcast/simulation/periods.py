@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
+from ..events.setup import RunSetup
 from ..events.state import SystemState
 from ..predict.registry import method_of, parse_spec
 from ..schedule import state as pool
@@ -26,7 +27,6 @@ from .own_clock import OwnPolicy
 from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule, schedule_of
-from .setup import RunSetup
 from .workload import Rings, Workload, make_workload, requests_of
 
 ELSEWHERE = ("next_submit", "job", "newest", "indexed", "leaves", "logged")

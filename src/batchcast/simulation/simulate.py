@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, says_arguments
 from ..events.recorded import replay
+from ..events.setup import RunSetup
 from ..predict.gate import class_codes, lacking
 from ..predict.registry import construct, fresh, makes, method_of, name_of, parse_spec
 from ..schedule.advance import advance
@@ -28,7 +29,6 @@ from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule, schedule_of
 from .scheduler import Machine
-from .setup import RunSetup
 from .workload import Rings, Workload, make_workload, no_job, requests_of, submitted
 
 

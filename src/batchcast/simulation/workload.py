@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError
+from ..events.setup import RunSetup
 from ..job import JobRequest, Name
 from ..predict.gate import class_codes
 from ..predict.runtime.baselines import Last2, RecentMean
@@ -22,7 +23,6 @@ from ..schedule.orders import recent_memory
 from ..schedule.state import Memory
 from ..table import Nominal, Trace, Values
 from ..units import counted, span
-from .setup import RunSetup
 
 
 def left_out_words(left_out: Mapping[str, int]) -> list[str]:

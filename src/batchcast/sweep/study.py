@@ -196,7 +196,7 @@ def setting(key: str, value: Any) -> Any:
     >>> setting("default_request", "1h"), setting("plan_level", "90%")
     (3600.0, 0.9)
     """
-    from ..simulation.setup import WORDS
+    from ..events.setup import WORDS
 
     check_word("settings", key, ("loop", "protocol", "wide", "default_request", "plan_level", "total"))
     if key in WORDS:

@@ -25,12 +25,12 @@ from ..ceilings import open_regular
 from ..compiled.place import sources_of
 from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups, replicate
+from ..events.setup import RunSetup
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
 from ..predict.registry import available
 from ..simulation import Schedule
 from ..simulation.models import Pool
-from ..simulation.setup import RunSetup
 from ..table import Trace
 from ..trace.read import Opening
 from ..trace.select import Selection, select

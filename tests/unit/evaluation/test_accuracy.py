@@ -7,7 +7,7 @@ import pytest
 
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, groups, score
-from batchcast.simulation.setup import RunSetup
+from batchcast.events.setup import RunSetup
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")

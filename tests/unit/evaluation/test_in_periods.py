@@ -16,11 +16,11 @@ from batchcast.errors import UsageError
 from batchcast.evaluation.replay import forecast_periods, replay
 from batchcast.evaluation.wait import RecordedClock, run_wait
 from batchcast.events.recorded import PROTOCOLS, events, stretches
+from batchcast.events.setup import RunSetup
 from batchcast.metrics.accuracy import accuracy
 from batchcast.metrics.schedule import ForecastTotals, ScheduleTotals, measures
 from batchcast.simulation import simulate
 from batchcast.simulation.periods import simulate_periods
-from batchcast.simulation.setup import RunSetup
 from batchcast.trace import demo_path, read_trace, write_trace
 from batchcast.trace.parquet import write_folder
 from batchcast.trace.read import read_pieces

@@ -38,7 +38,7 @@ def test_reading_the_demo_log_loads_no_compiler():
     ("verb", "most", "without"),
     [
         (["info"], 54, "numba scipy jinja2 importlib.metadata multiprocessing.context"),
-        (["simulate"], 119, "scipy jinja2 numba.typed.typeddict batchcast.simulation.on_nodes"),
+        (["simulate"], 121, "scipy jinja2 numba.typed.typeddict batchcast.simulation.on_nodes"),
         (["runtime", "--predictor", "kernel"], 94, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
     ],
 )

@@ -116,12 +116,12 @@ def learn(output: Path | None, as_json: bool, **options: Any) -> None:
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.validity import Recorded, judged_on
+    from ...events.setup import RunSetup
     from ...report.blocks import Table, columns_of
     from ...report.validity import judgement
     from ...simulation.learned.causes import wait_hours
     from ...simulation.learned.learn import commented, split
     from ...simulation.on_nodes import simulate_on
-    from ...simulation.setup import RunSetup
     from ...trace.machine_files import toml_of
 
     log = take_log(options)

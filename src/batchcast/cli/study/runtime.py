@@ -52,11 +52,11 @@ def command(new: str | None, protocol: str, by: str | None, of_memory: bool, see
     """
     from ...errors import NoAnswer, UsageError
     from ...evaluation.accuracy import figures, measures_of, score
+    from ...events.setup import RunSetup
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
     from ...report.blocks import Block, columns_of
     from ...report.difference import difference_blocks, with_difference
-    from ...simulation.setup import RunSetup
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"

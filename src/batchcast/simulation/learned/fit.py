@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...events.machine_size import in_use, steps
+from ...events.setup import RunSetup
 from ...machines.machine import Machine
 from ...metrics.curves import cdf_distance, rank_correlation
 from ...table import Trace
 from ..on_nodes import simulate_on
 from ..schedule import Schedule
-from ..setup import RunSetup
 from .caps import OUTAGE_S, Queue, held_at
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0

@@ -16,13 +16,13 @@ import numpy as np
 from batchcast.cli.output import progress, say
 from batchcast.evaluation.accuracy import Scores, figures, fresh_predictor, score
 from batchcast.evaluation.differences import burst_groups
+from batchcast.events.setup import RunSetup
 from batchcast.metrics.accuracy import accuracy
 from batchcast.metrics.measure import mean
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.report.blocks import Figure, Table, TableRows, columns_of
 from batchcast.report.figures import cdf, lines
 from batchcast.simulation import Policy, Schedule, simulate
-from batchcast.simulation.setup import RunSetup
 from batchcast.table import Trace
 from batchcast.trace import Selection, read_trace, select, selection_mask
 from batchcast_papers.measures import running_mean

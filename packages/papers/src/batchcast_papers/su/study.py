@@ -18,12 +18,12 @@ from batchcast.cli.output import progress, say
 from batchcast.errors import NoAnswer, UsageError
 from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.differences import burst_groups
+from batchcast.events.setup import RunSetup
 from batchcast.metrics.accuracy import accuracy, relative_accuracy
 from batchcast.report.blocks import Figure, Table, TableRows, columns_of
 from batchcast.report.figures import bars, lines
 from batchcast.simulation import Policy, Schedule
 from batchcast.simulation.models import SLURM, Nodes, Pool
-from batchcast.simulation.setup import RunSetup
 from batchcast.table import Trace
 from batchcast.trace import Selection, select
 

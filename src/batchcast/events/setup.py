@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import UsageError, check_word
-from ..events.recorded import PROTOCOLS
+from .recorded import PROTOCOLS
 
 WORDS = {"protocol": PROTOCOLS, "loop": ("closed", "open"), "wide": ("drop", "widen", "cut")}
 """The accepted words of the settings that accept only certain words."""
