@@ -21,7 +21,7 @@ from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
 from ..events.setup import RunSetup
 from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, Errors, accuracy, size_class
-from ..metrics.measure import Measure, coverage_by_level
+from ..metrics.measure import RESOLUTION, Measure, coverage_by_level
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
 from ..predict.peak_memory import MIB, PeakMemory
@@ -137,7 +137,7 @@ def score(
             # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
             np.where(requested, predicted.points, np.nan) if _is_limit(spec) else predicted.points,
             timed[spec].seconds,
-            coverage_by_level(wanted.within, predicted.levels, predicted.quantiles),
+            coverage_by_level(wanted.within, predicted.levels, predicted.quantiles, 0.0 if wanted.per else RESOLUTION),
             _facts(method, predicted, log, scored),
             getattr(method, "trained", ()),
             () if wanted.per else planned_with(predicted, trace.run_time, scored),

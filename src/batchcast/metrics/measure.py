@@ -49,19 +49,21 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
 
 
 RESOLUTION = 1.0
-"""Tolerance of a bound: one second, because logs record whole seconds (for memory, one MiB or KiB)."""
+"""Tolerance of a bound of times: one second, because logs record whole seconds."""
 
 
-def is_covered(actual: Any, bound: Any) -> Any:
-    """Return whether each actual value is within its bound, with `RESOLUTION` as tolerance; False for NaN.
+def is_covered(actual: Any, bound: Any, tolerance: float = RESOLUTION) -> Any:
+    """Return whether each actual value is within its bound, up to a tolerance; False for NaN.
 
     >>> is_covered(3600.0, 3599.999999999998), is_covered(3602.0, 3600.0)
     (True, False)
     """
-    return actual <= bound + RESOLUTION
+    return actual <= bound + tolerance
 
 
-def coverage_by_level(actual: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> dict[float, float]:
+def coverage_by_level(
+    actual: np.ndarray, levels: Sequence[float], quantiles: np.ndarray, tolerance: float = RESOLUTION
+) -> dict[float, float]:
     """Return the share of actual values (n,) within their quantiles (n, m), by level; pairs with a NaN are ignored, and
     levels without any pair are left out.
 
@@ -69,7 +71,7 @@ def coverage_by_level(actual: np.ndarray, levels: Sequence[float], quantiles: np
     {0.5: 0.5}
     """
     given = ~np.isnan(quantiles) & ~np.isnan(actual)[:, None]
-    within, jobs = (is_covered(actual[:, None], quantiles) & given).sum(axis=0), given.sum(axis=0)
+    within, jobs = (is_covered(actual[:, None], quantiles, tolerance) & given).sum(axis=0), given.sum(axis=0)
     return {level: float(within[k] / jobs[k]) for k, level in enumerate(levels) if jobs[k]}
 
 
