@@ -19,7 +19,7 @@ import numpy as np
 
 from batchcast.evaluation.wait import RecordedClock, crps_of, recorded_wait, run_wait
 from batchcast.formats.slurm.scontrol import table
-from batchcast.metrics.measure import is_covered
+from batchcast.metrics.coverage import is_covered
 from batchcast.table import Trace
 from batchcast.trace.machine_files import open_machine, read_texts
 from batchcast.trace.read import read_trace

@@ -10,7 +10,7 @@ import numpy as np
 from batchcast.evaluation.accuracy import run_time_target
 from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
-from batchcast.metrics.measure import is_covered
+from batchcast.metrics.coverage import is_covered
 from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
 from benchmarks.speed.kernel import SHARED, WHOLE, Part, opened

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BatchcastError
-from ..metrics.measure import is_covered
+from ..metrics.coverage import is_covered
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
 from .finish import LEVELS, or_inf

@@ -21,7 +21,8 @@ from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
 from ..events.setup import RunSetup
 from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, Errors, accuracy, size_class
-from ..metrics.measure import RESOLUTION, Measure, coverage_by_level
+from ..metrics.coverage import RESOLUTION
+from ..metrics.measure import Measure, coverage_by_level
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
 from ..predict.peak_memory import MIB, PeakMemory

@@ -20,7 +20,8 @@ from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.bursts import bursts
-from ..metrics.measure import is_covered, mean
+from ..metrics.coverage import is_covered
+from ..metrics.measure import mean
 from ..metrics.wait import BINS_S, good, identified_at, log_crps, score_waits, share_by_window
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached

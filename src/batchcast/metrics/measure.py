@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .coverage import RESOLUTION, is_covered
+
 Unit = Literal["seconds", "memory", "share", "number", "ratio"]
 
 
@@ -46,19 +48,6 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     if not sample.jobs:
         return {"jobs": 0, **{each.name: float("nan") for each in measures}}
     return {"jobs": sample.jobs, **{each.name: float(np.mean(each.compute(sample))) for each in measures}}
-
-
-RESOLUTION = 1.0
-"""Tolerance of a bound of times: one second, because logs record whole seconds."""
-
-
-def is_covered(actual: Any, bound: Any, tolerance: float = RESOLUTION) -> Any:
-    """Return whether each actual value is within its bound, up to a tolerance; False for NaN.
-
-    >>> is_covered(3600.0, 3599.999999999998), is_covered(3602.0, 3600.0)
-    (True, False)
-    """
-    return actual <= bound + tolerance
 
 
 def coverage_by_level(

@@ -13,7 +13,8 @@ import numpy as np
 
 from .accuracy import FORECAST, Errors
 from .bursts import geometric_mean
-from .measure import Measure, is_covered, measured
+from .coverage import is_covered
+from .measure import Measure, measured
 
 TAU = 10.0
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .measure import Measure, is_covered, mean
+from .coverage import is_covered
+from .measure import Measure, mean
 
 COMPARED = (
     Measure("mean_abs_error_s", "seconds", "mean error", meaning="mean absolute error of the likely wait"),
@@ -66,7 +67,7 @@ def crps(actual: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -> 
     levels; of a single point at level 0.5, this is the absolute error.
 
     >>> crps(np.array([3.0]), (0.25, 0.75), np.array([[1.0, 2.0]])).tolist()
-    [1.375]
+    [1.1875]
     """
     # Twice the integral of the pinball loss over all levels from 0 to 1 (Gneiting & Raftery 2007, section 4.2), by the
     # trapezoidal rule: a level counts by its distance from its neighbours. Tails: quantiles below the lowest and above

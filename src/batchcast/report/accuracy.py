@@ -14,7 +14,7 @@ import numpy as np
 
 from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
-from ..metrics.measure import is_covered
+from ..metrics.coverage import is_covered
 from ..predict.protocol import spec_words as spec_words
 from . import figures
 from .blocks import Block, Figure, Table, TableColumn, TableRows, columns_of, measure_columns

@@ -28,7 +28,7 @@ from batchcast import columns as declared
 from ..columns import OUT_OF_MEMORY
 from ..formats.sighting import Sighting
 from ..job import DELIVERED_GONE
-from ..metrics.measure import is_covered
+from ..metrics.coverage import is_covered
 from ..predict.conditional import given_waited
 from ..table import LogInfo, Nominal, Trace
 from .clock_jobs import JOB_COLUMNS, pieces, read_meta, write_meta

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...formats.slurm.reasons import Rule, rule
-from ...metrics.measure import is_covered
+from ...metrics.coverage import is_covered
 from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
 from ...store.reader import Reader, Row
