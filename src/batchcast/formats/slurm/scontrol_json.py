@@ -106,8 +106,9 @@ ASSOC_TRES = {
 def as_text(name: str, text: str, where: str = "") -> str:
     """Return the text that the same command prints without `--json`.
 
-    >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
-    ['NodeName=n1', 'CPUTot=4']
+    >>> text = as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}')
+    >>> text.split()[0], "CPUTot=4" in text
+    ('NodeName=n1', True)
     """
     # Text that is not JSON is returned unchanged, because `scontrol show config --json` of Slurm 24.11 prints plain
     # lines.
