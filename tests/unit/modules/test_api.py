@@ -38,8 +38,8 @@ def test_reading_the_demo_log_loads_no_compiler():
     ("verb", "most", "without"),
     [
         (["info"], 54, "numba scipy jinja2 importlib.metadata multiprocessing.context"),
-        (["simulate"], 121, "scipy jinja2 numba.typed.typeddict batchcast.simulation.on_nodes"),
-        (["runtime", "--predictor", "kernel"], 94, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
+        (["simulate"], 122, "scipy jinja2 numba.typed.typeddict batchcast.simulation.on_nodes"),
+        (["runtime", "--predictor", "kernel"], 95, "scipy jinja2 numba.typed.typeddict batchcast.simulation"),
     ],
 )
 def test_a_verb_loads_only_what_it_needs(verb, most, without):
