@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError, how_to_install
-from .metrics.measure import coverage_by_level
 
 MOST_BARS = 5000
 UNITS = {"_s": (60.0, "min"), "_core_h": (1.0, "core-hours"), "_gib_h": (1.0, "GiB-hours"), "_mib": (1.0, "MiB")}
@@ -127,17 +126,13 @@ def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any
     return _with_legend(ax, values)
 
 
-def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw, for each method, the share of outcomes (n,) within its quantiles by level; the diagonal is exact."""
-    shares = {name: coverage_by_level(outcome, each.levels, each.quantiles) for name, each in forecasts.items()}
-    return levels(shares, ax)
-
-
-def levels(shares: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
+def coverage(coverage_by_level: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
     """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
-    drawn = {name: each for name, each in shares.items() if each}  # methods without quantiles have no levels to draw
+    drawn = {
+        name: each for name, each in coverage_by_level.items() if each
+    }  # methods without quantiles have no levels to draw
     for name, each in drawn.items():
         ax.plot(list(each), list(each.values()), marker="o", label=name, clip_on=False)
     ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))

@@ -167,7 +167,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     held = {spec: row.coverage for spec, row in scores.rows.items() if row.coverage}
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
-        "coverage": partial(plots.levels, held),
+        "coverage": partial(plots.coverage, held),
         "error_differences": partial(plots.differences, rows, measures[0].name, ("predictor",)),
     }
 

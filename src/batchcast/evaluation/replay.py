@@ -69,7 +69,7 @@ class Replay(dict[str, Forecasts], Result):
     def _pictures(self) -> Mapping[str, Picture]:
         return {
             "errors": partial(plots.errors, self.outcome, self),
-            "coverage": partial(plots.levels, {
+            "coverage": partial(plots.coverage, {
                 name: coverage_by_level(self.outcome, said.levels, said.quantiles) for name, said in self.items()
             }),
         }  # fmt: skip

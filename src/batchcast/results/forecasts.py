@@ -121,7 +121,7 @@ class Waits(Rows):
         said = {run.predictor: run.forecasts for run in self.runs}
         return {
             "errors": partial(plots.errors, self.outcome, said),
-            "coverage": partial(plots.levels, {
+            "coverage": partial(plots.coverage, {
                 name: coverage_by_level(self.outcome, one.levels, one.quantiles) for name, one in said.items()
             }),
             "differences": partial(plots.differences, self.rows, "mean_abs_error_s", ("predictor",)),
